@@ -1,0 +1,86 @@
+package onejob
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Catalog is what the configuration offers to requests: the kinds of job, the
+// providers with their defaults, the limits.
+type Catalog struct {
+	Kinds     map[string]Kind
+	Providers map[string]ProviderDefaults
+	Limits    Limits
+}
+
+// Kind is a kind of job.
+type Kind struct {
+	SideEffects bool // an attempt changes something outside; two must never run beside each other
+}
+
+// ProviderDefaults are the times of a provider that a request does not set itself.
+type ProviderDefaults struct {
+	Timeout   time.Duration
+	ListenFor time.Duration
+}
+
+// Limits bound what is stored. A zero limit means its default; see [Limits.OrDefault].
+type Limits struct {
+	InputBytes  int // of a job's input
+	ResultBytes int // of a provider's answer
+	Depth       int // of nesting, in both
+}
+
+// OrDefault returns l with the defaults for what is zero: 8 MiB of input, 16 MiB of
+// result, 200 levels.
+func (l Limits) OrDefault() Limits {
+	if l.InputBytes == 0 {
+		l.InputBytes = 8 << 20
+	}
+	if l.ResultBytes == 0 {
+		l.ResultBytes = 16 << 20
+	}
+	if l.Depth == 0 {
+		l.Depth = 200
+	}
+	return l
+}
+
+// check returns an [ErrInvalidRequest] if the catalog lacks what the request names.
+func (c Catalog) check(r Request) error {
+	kind, ok := c.Kinds[r.Kind]
+	if !ok {
+		return unknownName("kind", r.Kind, slices.Sorted(maps.Keys(c.Kinds)))
+	}
+	for i, name := range r.providers() {
+		if _, ok := c.Providers[name]; !ok {
+			return unknownName("provider", name, slices.Sorted(maps.Keys(c.Providers)))
+		}
+		if slices.Contains(r.providers()[:i], name) {
+			return Errorf(CodeInvalidRequest, "provider %q is named twice: name each once, in order of preference", name)
+		}
+	}
+	if len(r.Fallbacks) > mostFallbacks {
+		return Errorf(CodeInvalidRequest, "%d fallbacks are too many: use at most %d", len(r.Fallbacks), mostFallbacks)
+	}
+	if r.HedgeAfter > 0 && kind.SideEffects {
+		return Errorf(CodeInvalidRequest, "kind %q has side effects and cannot be hedged: leave hedge_after out", r.Kind)
+	}
+	return nil
+}
+
+func unknownName(what, name string, known []string) error {
+	if name == "" {
+		return Errorf(CodeInvalidRequest, "%s is missing: use one of %s", what, list(known))
+	}
+	return Errorf(CodeInvalidRequest, "%s %s is not configured: use one of %s, or add it to onejob.yaml", what, abbreviated(name), list(known))
+}
+
+func list(names []string) string {
+	if len(names) == 0 {
+		return "(none)"
+	}
+	return strings.Join(names, ", ")
+}

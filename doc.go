@@ -1,0 +1,27 @@
+// Package onejob turns every intention of a user into exactly one durable job.
+//
+// A job is identified by its owner and an idempotency key that the owner chose.
+// However often it is submitted, there is one row, one Temporal workflow and one
+// winning result. Tries are attempts under the job; an attempt whose request may
+// have reached its provider and whose outcome nobody knows is unknown, never
+// failed, and blocks the next one.
+//
+// This package holds the words: jobs, attempts and their states, identity,
+// fingerprint, the plan of attempts, errors. It is pure: no clock, no database, no
+// network, and it imports nothing else of this module.
+//
+// # Follow one job through the folders
+//
+//  1. [Request] is what a caller wants; [NewJob] validates it against a [Catalog]
+//     and computes its workflow ID ([WorkflowID]) and fingerprint ([Fingerprint]).
+//  2. starter: Submit commits the row (postgres, the tables of migrations) and then
+//     starts the workflow.
+//  3. workflows: Job asks [Plan.Next] what to do, and does it, until the job is over.
+//  4. activities: ExecuteAttempt commits the attempt's row, calls the provider
+//     (provider and its adapters), records the outcome; CompleteJob lets one result
+//     win.
+//  5. worker: runs all of that, and the reconciler that starts what lost its workflow.
+//  6. cmd/onejob: the command line; dev: Temporal and Postgres on one machine.
+//
+// The invariants that all of it keeps are listed in docs/design.md.
+package onejob

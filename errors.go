@@ -1,0 +1,76 @@
+package onejob
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Code classifies what went wrong, the same at every door. Exit codes, HTTP
+// statuses and Temporal's error types are looked up by it.
+type Code string
+
+// The codes.
+const (
+	CodeInvalidRequest    Code = "invalid_request"      // the request cannot be a job as it stands; nothing was stored
+	CodeConflict          Code = "idempotency_conflict" // the key belongs to another intent of the owner; nothing was changed
+	CodeIdentityMismatch  Code = "identity_mismatch"    // a workflow runs under an ID that is not its job's
+	CodeNotFound          Code = "not_found"            // no such job or attempt
+	CodeAttemptUnresolved Code = "attempt_unresolved"   // an attempt is under way, unknown or undecided
+	CodeNothingToResolve  Code = "nothing_to_resolve"   // no attempt is waiting for this decision
+	CodeJobClosed         Code = "job_closed"           // the job has an outcome that this would change
+	CodeJobFailed         Code = "job_failed"           // the job failed; its error says why
+	CodeServerUnreachable Code = "server_unreachable"   // Postgres or Temporal does not answer
+	CodeMisconfigured     Code = "misconfigured"        // a server or file lacks what onejob needs
+)
+
+// The sentinels of the codes, for errors.Is.
+var (
+	ErrInvalidRequest    = &Error{Code: CodeInvalidRequest}
+	ErrConflict          = &Error{Code: CodeConflict}
+	ErrIdentityMismatch  = &Error{Code: CodeIdentityMismatch}
+	ErrNotFound          = &Error{Code: CodeNotFound}
+	ErrAttemptUnresolved = &Error{Code: CodeAttemptUnresolved}
+	ErrNothingToResolve  = &Error{Code: CodeNothingToResolve}
+	ErrJobClosed         = &Error{Code: CodeJobClosed}
+	ErrJobFailed         = &Error{Code: CodeJobFailed}
+	ErrServerUnreachable = &Error{Code: CodeServerUnreachable}
+	ErrMisconfigured     = &Error{Code: CodeMisconfigured}
+)
+
+// Error is an error with a code. Its message is one line in lower case that names
+// the value and the remedy.
+type Error struct {
+	Code    Code
+	Message string
+	cause   error
+}
+
+// Errorf returns an [Error] with the code; a %w in format becomes its cause.
+func Errorf(code Code, format string, args ...any) error {
+	wrapped := fmt.Errorf(format, args...)
+	return &Error{Code: code, Message: wrapped.Error(), cause: errors.Unwrap(wrapped)}
+}
+
+func (e *Error) Error() string {
+	if e.Message == "" {
+		return string(e.Code)
+	}
+	return e.Message
+}
+
+// Unwrap returns the cause, or nil.
+func (e *Error) Unwrap() error { return e.cause }
+
+// Is says that target is an [Error] of the same code.
+func (e *Error) Is(target error) bool {
+	t, ok := target.(*Error)
+	return ok && t.Code == e.Code
+}
+
+// CodeOf returns the code of the first [Error] in err's chain, or "".
+func CodeOf(err error) Code {
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e.Code
+	}
+	return ""
+}

@@ -1,0 +1,172 @@
+package onejob
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"math/big"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// CheckJSON returns an [ErrInvalidRequest] unless text is one JSON value of RFC 8259
+// with nothing behind it: valid UTF-8, no unpaired surrogate, no member twice in one
+// object, nested at most maxDepth deep. What names the value in the error's line.
+func CheckJSON(what string, text []byte, maxDepth int) error {
+	return walkJSON(what, text, maxDepth, func(*jsontext.Decoder) error { return skipToken })
+}
+
+// canonicalJSON returns the one spelling that all texts of the same JSON value
+// share: members in byte order of their names, no white space, strings unescaped as
+// far as JSON allows, numbers as exact decimals. It fails as [CheckJSON] does.
+func canonicalJSON(what string, text []byte, maxDepth int) (canonical []byte, err error) {
+	err = walkJSON(what, text, maxDepth, func(d *jsontext.Decoder) error {
+		canonical, err = appendCanonical(nil, d)
+		return err
+	})
+	return canonical, err
+}
+
+// skipToken tells walkJSON to read on by itself.
+var skipToken = errors.New("skip")
+
+// walkJSON checks text token by token, then lets read go over it once more. The
+// first pass makes the second one safe to recurse.
+func walkJSON(what string, text []byte, maxDepth int, read func(*jsontext.Decoder) error) error {
+	if len(bytes.TrimSpace(text)) == 0 {
+		return Errorf(CodeInvalidRequest, "%s is empty: give a JSON value", what)
+	}
+	d := jsontext.NewDecoder(bytes.NewReader(text))
+	for first := true; first || d.StackDepth() > 0; first = false {
+		if _, err := d.ReadToken(); err != nil {
+			return jsonError(what, err)
+		}
+		if d.StackDepth() > maxDepth {
+			return Errorf(CodeInvalidRequest, "%s is nested deeper than %d levels: flatten it", what, maxDepth)
+		}
+	}
+	if _, err := d.ReadToken(); !errors.Is(err, io.EOF) {
+		return Errorf(CodeInvalidRequest, "%s has something behind its JSON value at byte %d: send one value", what, d.InputOffset())
+	}
+	if err := read(jsontext.NewDecoder(bytes.NewReader(text))); !errors.Is(err, skipToken) && err != nil {
+		return jsonError(what, err)
+	}
+	return nil
+}
+
+func jsonError(what string, err error) error {
+	if CodeOf(err) != "" {
+		return err
+	}
+	if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
+		return Errorf(CodeInvalidRequest, "%s is not JSON: it ends in the middle", what)
+	}
+	return Errorf(CodeInvalidRequest, "%s is not JSON: %s", what, strings.TrimPrefix(err.Error(), "jsontext: "))
+}
+
+func appendCanonical(dst []byte, d *jsontext.Decoder) ([]byte, error) {
+	switch d.PeekKind() {
+	case '{':
+		return appendObject(dst, d)
+	case '[':
+		return appendArray(dst, d)
+	}
+	token, err := d.ReadToken()
+	if err != nil {
+		return nil, err
+	}
+	switch token.Kind() {
+	case '0':
+		return appendNumber(dst, token.String())
+	case '"':
+		return jsontext.AppendQuote(dst, token.String())
+	}
+	return append(dst, token.String()...), nil
+}
+
+func appendArray(dst []byte, d *jsontext.Decoder) (_ []byte, err error) {
+	if _, err = d.ReadToken(); err != nil {
+		return nil, err
+	}
+	dst = append(dst, '[')
+	for d.PeekKind() != ']' {
+		if dst, err = appendCanonical(dst, d); err != nil {
+			return nil, err
+		}
+		dst = append(dst, ',')
+	}
+	_, err = d.ReadToken()
+	return append(bytes.TrimSuffix(dst, []byte(",")), ']'), err
+}
+
+func appendObject(dst []byte, d *jsontext.Decoder) ([]byte, error) {
+	type member struct {
+		name string
+		text []byte
+	}
+	if _, err := d.ReadToken(); err != nil {
+		return nil, err
+	}
+	var members []member
+	for d.PeekKind() != '}' {
+		name, err := d.ReadToken()
+		if err != nil {
+			return nil, err
+		}
+		m := member{name: name.String()}
+		if m.text, err = appendCanonical(nil, d); err != nil {
+			return nil, err
+		}
+		members = append(members, m)
+	}
+	slices.SortFunc(members, func(a, b member) int { return strings.Compare(a.name, b.name) })
+	dst = append(dst, '{')
+	for i, m := range members {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		var err error
+		if dst, err = jsontext.AppendQuote(dst, m.name); err != nil {
+			return nil, err
+		}
+		dst = append(append(dst, ':'), m.text...)
+	}
+	_, err := d.ReadToken()
+	return append(dst, '}'), err
+}
+
+// appendNumber writes a number as [-]<digits>e<exponent>, the digits without zeros
+// at either end, or as 0. Two numbers get the same text exactly if they are equal;
+// nothing is rounded, whatever the length.
+func appendNumber(dst []byte, number string) ([]byte, error) {
+	digits, negative := strings.CutPrefix(number, "-")
+	exponent := new(big.Int)
+	if i := strings.IndexAny(digits, "eE"); i >= 0 {
+		if len(digits)-i > maxExponentDigits {
+			return nil, Errorf(CodeInvalidRequest, "the exponent of number %s is out of range: use at most %d digits", abbreviated(number), maxExponentDigits-2)
+		}
+		exponent.SetString(strings.TrimPrefix(digits[i+1:], "+"), 10)
+		digits = digits[:i]
+	}
+	if whole, fraction, ok := strings.Cut(digits, "."); ok {
+		digits = whole + fraction
+		exponent.Sub(exponent, big.NewInt(int64(len(fraction))))
+	}
+	digits = strings.TrimLeft(digits, "0")
+	significant := strings.TrimRight(digits, "0")
+	if significant == "" {
+		return append(dst, '0'), nil
+	}
+	exponent.Add(exponent, big.NewInt(int64(len(digits)-len(significant))))
+	if negative {
+		dst = append(dst, '-')
+	}
+	dst = append(append(dst, significant...), 'e')
+	return exponent.Append(dst, 10), nil
+}
+
+// maxExponentDigits bounds an exponent with its letter and sign, so that nobody can
+// make us compute with a number of a million digits.
+const maxExponentDigits = 20

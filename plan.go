@@ -1,0 +1,142 @@
+package onejob
+
+import (
+	"encoding/binary"
+	"fmt"
+	"hash/fnv"
+	"slices"
+	"time"
+)
+
+// Plan is what a job may try, in order.
+type Plan struct {
+	JobID       string
+	Providers   []string // the primary, then the fallbacks
+	MaxAttempts int
+}
+
+// Plan returns the plan of the referenced job.
+func (r Reference) Plan() Plan {
+	return Plan{JobID: r.JobID, Providers: slices.Concat([]string{r.Provider}, r.Fallbacks), MaxAttempts: r.MaxAttempts}
+}
+
+// Action is what a step does.
+type Action string
+
+// The actions.
+const (
+	ActionAttempt  Action = "attempt"  // start the attempt
+	ActionWait     Action = "wait"     // an attempt is unresolved: wait for its outcome
+	ActionComplete Action = "complete" // an answer is in hand: let it win or be discarded
+	ActionFail     Action = "fail"     // nothing is left to try
+	ActionEnd      Action = "end"      // the job has its outcome
+)
+
+// Step is the next thing to do for a job.
+type Step struct {
+	Action   Action
+	Number   int           // the attempt's
+	Provider string        // the attempt's
+	After    time.Duration // how long to wait before the attempt starts
+	Role     string        // what the attempt is in the plan: primary, fallback, retry, requested
+}
+
+// Retry policy of attempts that failed without effect.
+const (
+	triesPerProvider = 2           // before the next provider, while there is one
+	firstBackoff     = time.Second // doubles with each retry
+	longestBackoff   = time.Minute
+	patience         = time.Minute // a longer hint sends the job to the next provider, if there is one
+)
+
+// Next returns the job's next step. It depends on nothing but its arguments, so a new
+// run of the workflow goes on exactly where the rows say the last one stopped.
+func (p Plan) Next(progress Progress) Step {
+	if progress.Status.Closed() {
+		return Step{Action: ActionEnd}
+	}
+	if a, ok := progress.Unresolved(); ok {
+		if a.State == AttemptSucceeded {
+			return Step{Action: ActionComplete, Number: a.Number, Provider: a.Provider}
+		}
+		return Step{Action: ActionWait, Number: a.Number, Provider: a.Provider}
+	}
+	next := Step{Action: ActionAttempt, Number: len(progress.Attempts) + 1}
+	switch {
+	case progress.Requested != "":
+		next.Provider, next.Role = progress.Requested, "requested"
+	case len(progress.Attempts) == 0:
+		next.Provider, next.Role = p.Providers[0], "primary"
+	default:
+		return p.afterFailure(progress.Attempts, next)
+	}
+	return next
+}
+
+// afterFailure plans the attempt behind one that failed or was cancelled.
+func (p Plan) afterFailure(attempts []Attempt, next Step) Step {
+	last := attempts[len(attempts)-1]
+	if countTries(attempts) >= p.MaxAttempts {
+		return Step{Action: ActionFail}
+	}
+	fallback, hasFallback := p.fallback(attempts)
+	hint := time.Duration(last.RetryAfter)
+	if retries := trailingRetries(attempts); last.Retryable && (!hasFallback || retries < triesPerProvider && hint <= patience) {
+		next.Provider, next.Role = last.Provider, "retry"
+		next.After = max(hint, p.backoff(next.Number, retries))
+		return next
+	}
+	if !hasFallback {
+		return Step{Action: ActionFail}
+	}
+	next.Provider, next.Role = fallback, "fallback"
+	return next
+}
+
+// fallback returns the first provider behind the last planned one that was tried.
+func (p Plan) fallback(attempts []Attempt) (string, bool) {
+	tried := -1
+	for _, a := range attempts {
+		tried = max(tried, slices.Index(p.Providers, a.Provider))
+	}
+	if tried+1 >= len(p.Providers) {
+		return "", false
+	}
+	return p.Providers[tried+1], true
+}
+
+// countTries counts the attempts against MaxAttempts. One that never started tried
+// nothing.
+func countTries(attempts []Attempt) (n int) {
+	for _, a := range attempts {
+		if a.Reason != ReasonNeverStarted {
+			n++
+		}
+	}
+	return n
+}
+
+// trailingRetries counts the retryable failures at the end, all on one provider.
+func trailingRetries(attempts []Attempt) (n int) {
+	last := attempts[len(attempts)-1]
+	for _, a := range slices.Backward(attempts) {
+		if !a.Retryable || a.Provider != last.Provider {
+			break
+		}
+		n++
+	}
+	return n
+}
+
+// backoff returns the wait before a retry: exponential with full jitter. The jitter
+// comes from the job and the number, so that a replay computes the same.
+func (p Plan) backoff(number, retries int) time.Duration {
+	ceiling := longestBackoff
+	if shift := retries - 1; shift < 6 {
+		ceiling = min(ceiling, firstBackoff<<max(0, shift))
+	}
+	h := fnv.New64a()
+	fmt.Fprint(h, p.JobID)
+	_ = binary.Write(h, binary.BigEndian, int64(number)) // a hash takes every write
+	return time.Duration(h.Sum64() % uint64(ceiling)).Truncate(time.Millisecond)
+}
