@@ -1,0 +1,7 @@
+package child
+
+import "syscall"
+
+func signalOnOwnerDeath(attributes *syscall.SysProcAttr, sig syscall.Signal) {
+	attributes.Pdeathsig = sig
+}
