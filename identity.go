@@ -93,9 +93,21 @@ func abbreviated(s string) string {
 	if len(s) <= most {
 		return fmt.Sprintf("%q", s)
 	}
-	cut := most
-	for cut > 0 && !utf8.RuneStart(s[cut]) {
-		cut--
+	return fmt.Sprintf("%q…", beginning(s, most))
+}
+
+// shortened cuts s, with an ellipsis, if it is longer than most bytes.
+func shortened(s string, most int) string {
+	if len(s) <= most {
+		return s
 	}
-	return fmt.Sprintf("%q…", s[:cut])
+	return beginning(s, most) + "…"
+}
+
+// beginning returns at most the first most bytes of s, in whole characters.
+func beginning(s string, most int) string {
+	for most > 0 && !utf8.RuneStart(s[most]) {
+		most--
+	}
+	return s[:most]
 }

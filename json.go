@@ -56,6 +56,9 @@ func walkJSON(what string, text []byte, maxDepth int, read func(*jsontext.Decode
 	return nil
 }
 
+// mostSyntaxBytes bounds what a syntax error says: it quotes names of any length.
+const mostSyntaxBytes = 200
+
 func jsonError(what string, err error) error {
 	if CodeOf(err) != "" {
 		return err
@@ -63,7 +66,7 @@ func jsonError(what string, err error) error {
 	if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
 		return Errorf(CodeInvalidRequest, "%s is not JSON: it ends in the middle", what)
 	}
-	return Errorf(CodeInvalidRequest, "%s is not JSON: %s", what, strings.TrimPrefix(err.Error(), "jsontext: "))
+	return Errorf(CodeInvalidRequest, "%s is not JSON: %s", what, shortened(strings.TrimPrefix(err.Error(), "jsontext: "), mostSyntaxBytes))
 }
 
 func appendCanonical(dst []byte, d *jsontext.Decoder) ([]byte, error) {

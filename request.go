@@ -7,8 +7,10 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // Request is what a caller wants: one intention under one idempotency key. A zero
@@ -63,14 +65,26 @@ func DecodeStrict(what string, text []byte, v any) error {
 }
 
 func semanticError(what string, err *json.SemanticError) error {
-	at := strings.TrimPrefix(string(err.JSONPointer), "/")
+	if err.JSONPointer != "" {
+		what += ": member " + abbreviated(strings.TrimPrefix(string(err.JSONPointer), "/"))
+	}
 	switch {
 	case errors.Is(err.Err, json.ErrUnknownName):
-		return Errorf(CodeInvalidRequest, "%s has an unknown member %q: remove it or correct its name", what, at)
+		return Errorf(CodeInvalidRequest, "%s is unknown: remove it or correct its name", what)
 	case err.Err != nil:
-		return Errorf(CodeInvalidRequest, "%s: member %q: %w", what, at, err.Err)
+		return Errorf(CodeInvalidRequest, "%s: %w", what, err.Err)
 	}
-	return Errorf(CodeInvalidRequest, "%s: member %q cannot be a JSON %s", what, at, err.JSONKind)
+	return Errorf(CodeInvalidRequest, "%s cannot be a JSON %s", what, kindName(err.JSONKind))
+}
+
+func kindName(kind jsontext.Kind) string {
+	switch kind {
+	case '{':
+		return "object"
+	case '[':
+		return "array"
+	}
+	return kind.String()
 }
 
 // Duration is a [time.Duration] that reads and writes as Go does: "10s", "1m30s".
@@ -130,7 +144,7 @@ func checkCallback(callback string) error {
 		return nil
 	}
 	u, err := url.Parse(callback)
-	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || len(callback) > 2000 {
+	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || len(callback) > 2000 || !utf8.ValidString(callback) {
 		return Errorf(CodeInvalidRequest, "callback_url %s is not an absolute http or https URL of at most 2000 bytes", abbreviated(callback))
 	}
 	return nil

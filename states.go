@@ -76,8 +76,12 @@ func (s AttemptState) CanBecome(next AttemptState) bool {
 	return slices.Contains(attemptMoves[s], next)
 }
 
-// Final says that the state never changes again.
-func (s AttemptState) Final() bool { return len(attemptMoves[s]) == 0 }
+// Final says that the state never changes again. A state that is not one of
+// [AttemptStates] is not final: what we cannot read must block the next attempt.
+func (s AttemptState) Final() bool {
+	moves, known := attemptMoves[s]
+	return known && len(moves) == 0
+}
 
 // Reason is a bare code that says why an attempt is in its state. Prose belongs in
 // the detail beside it.

@@ -1,0 +1,264 @@
+package onejob_test
+
+import (
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/onejob/onejob"
+)
+
+// The attempts of a history, as short as a table needs them.
+func retryable(provider string) onejob.Attempt {
+	return onejob.Attempt{Provider: provider, State: onejob.AttemptFailed, Reason: onejob.ReasonNotSent, Retryable: true}
+}
+
+func retryableAfter(provider string, hint time.Duration) onejob.Attempt {
+	a := retryable(provider)
+	a.Reason, a.RetryAfter = onejob.ReasonRefused, onejob.Duration(hint)
+	return a
+}
+
+func rejected(provider string) onejob.Attempt {
+	return onejob.Attempt{Provider: provider, State: onejob.AttemptFailed, Reason: onejob.ReasonRejected}
+}
+
+func neverStarted(provider string) onejob.Attempt {
+	a := retryable(provider)
+	a.Reason = onejob.ReasonNeverStarted
+	return a
+}
+
+func in(state onejob.AttemptState, provider string) onejob.Attempt {
+	return onejob.Attempt{Provider: provider, State: state}
+}
+
+// history numbers the attempts and puts them under a running job.
+func history(attempts ...onejob.Attempt) onejob.Progress {
+	for i := range attempts {
+		attempts[i].Number = i + 1
+	}
+	return onejob.Progress{Status: onejob.StatusRunning, Attempts: attempts}
+}
+
+func asked(provider string, p onejob.Progress) onejob.Progress {
+	p.Requested = provider
+	return p
+}
+
+func closed(status onejob.Status, p onejob.Progress) onejob.Progress {
+	p.Status = status
+	return p
+}
+
+func threeProviders(maxAttempts int) onejob.Plan {
+	return onejob.Plan{JobID: "01", Providers: []string{"primary", "second", "third"}, MaxAttempts: maxAttempts}
+}
+
+func alone(maxAttempts int) onejob.Plan {
+	return onejob.Plan{JobID: "01", Providers: []string{"primary"}, MaxAttempts: maxAttempts}
+}
+
+func TestPlanNamesTheNextStep(t *testing.T) {
+	decided := in(onejob.AttemptSucceeded, "primary")
+	decided.Decided, decided.Discarded = true, true
+	for _, c := range []struct {
+		why      string
+		plan     onejob.Plan
+		progress onejob.Progress
+		want     onejob.Step // After is checked by the tests below
+	}{
+		{"nothing was tried: the primary", threeProviders(3), closed(onejob.StatusAccepted, history()), attempt(1, "primary", "primary")},
+		{"without effect: the same provider again", threeProviders(3), history(retryable("primary")), attempt(2, "primary", "retry")},
+		{"twice without effect: the fallback", threeProviders(3), history(retryable("primary"), retryable("primary")), attempt(3, "second", "fallback")},
+		{"a final no: the fallback at once", threeProviders(3), history(rejected("primary")), attempt(2, "second", "fallback")},
+		{"a retry that ends in a final no: the fallback", threeProviders(3), history(retryable("primary"), rejected("primary")), attempt(3, "second", "fallback")},
+		{"the fallback is retried too", threeProviders(9), history(rejected("primary"), retryable("second")), attempt(3, "second", "retry")},
+		{"the second fallback", threeProviders(3), history(rejected("primary"), rejected("second")), attempt(3, "third", "fallback")},
+		{"a final no everywhere: fail", threeProviders(9), history(rejected("primary"), rejected("second"), rejected("third")), failed},
+		{"every attempt used: fail", threeProviders(2), history(retryable("primary"), retryable("primary")), failed},
+		{"nobody else: retry to the last attempt", alone(9), history(retryable("primary"), retryable("primary"), retryable("primary")), attempt(4, "primary", "retry")},
+		{"a final no and nobody else: fail", alone(9), history(rejected("primary")), failed},
+		{"one that never started uses up no attempt", alone(2), history(neverStarted("primary"), retryable("primary")), attempt(3, "primary", "retry")},
+		{"the others are counted beside it", alone(2), history(neverStarted("primary"), retryable("primary"), retryable("primary")), failed},
+		{"a hint above patience: the fallback", threeProviders(3), history(retryableAfter("primary", time.Hour)), attempt(2, "second", "fallback")},
+		{"a hint above patience and nobody else: wait", alone(3), history(retryableAfter("primary", time.Hour)), attempt(2, "primary", "retry")},
+		{"a hint of just the patience: wait", threeProviders(3), history(retryableAfter("primary", time.Minute)), attempt(2, "primary", "retry")},
+		{"asked for: that provider first", threeProviders(3), asked("third", history(retryable("primary"))), attempt(2, "third", "requested")},
+		{"asked for before any attempt", threeProviders(3), asked("second", history()), attempt(1, "second", "requested")},
+		{"asked for beyond max_attempts", alone(1), asked("primary", history(rejected("primary"))), attempt(2, "primary", "requested")},
+		{"asked for outside the plan", alone(1), asked("elsewhere", history(rejected("primary"))), attempt(2, "elsewhere", "requested")},
+		{"asked for while one is unresolved: wait", alone(3), asked("primary", history(in(onejob.AttemptUnknown, "primary"))), wait(1, "primary")},
+		{"cancelled: the next provider", threeProviders(3), history(in(onejob.AttemptCancelled, "primary")), attempt(2, "second", "fallback")},
+		{"cancelled and nobody else: fail", alone(3), history(in(onejob.AttemptCancelled, "primary")), failed},
+		{"starting: wait", threeProviders(3), history(rejected("primary"), in(onejob.AttemptStarting, "second")), wait(2, "second")},
+		{"running: wait", threeProviders(3), history(in(onejob.AttemptRunning, "primary")), wait(1, "primary")},
+		{"unknown: wait", threeProviders(3), closed(onejob.StatusUnknown, history(in(onejob.AttemptUnknown, "primary"))), wait(1, "primary")},
+		{"a state we cannot read: wait", threeProviders(3), history(in("", "primary")), wait(1, "primary")},
+		{"an undecided answer: complete", threeProviders(3), history(rejected("primary"), in(onejob.AttemptSucceeded, "second")), complete(2, "second")},
+		{"an answer that was discarded: the next provider", threeProviders(3), history(decided), attempt(2, "second", "fallback")},
+		{"succeeded: end", alone(3), closed(onejob.StatusSucceeded, history(decided)), ended},
+		{"failed: end", threeProviders(3), closed(onejob.StatusFailed, history(retryable("primary"))), ended},
+		{"cancelled job: end, also while an attempt is unknown", alone(3), closed(onejob.StatusCancelled, history(in(onejob.AttemptUnknown, "primary"))), ended},
+	} {
+		t.Run(c.why, func(t *testing.T) {
+			got := c.plan.Next(c.progress)
+			got.After = 0
+			if got != c.want {
+				t.Errorf("got %+v, want %+v", got, c.want)
+			}
+		})
+	}
+}
+
+var (
+	failed = onejob.Step{Action: onejob.ActionFail}
+	ended  = onejob.Step{Action: onejob.ActionEnd}
+)
+
+func attempt(number int, provider, role string) onejob.Step {
+	return onejob.Step{Action: onejob.ActionAttempt, Number: number, Provider: provider, Role: role}
+}
+
+func wait(number int, provider string) onejob.Step {
+	return onejob.Step{Action: onejob.ActionWait, Number: number, Provider: provider}
+}
+
+func complete(number int, provider string) onejob.Step {
+	return onejob.Step{Action: onejob.ActionComplete, Number: number, Provider: provider}
+}
+
+func TestOnlyARetryWaits(t *testing.T) {
+	for why, progress := range map[string]onejob.Progress{
+		"primary":            history(),
+		"fallback":           history(rejected("primary")),
+		"fallback by a hint": history(retryableAfter("primary", time.Hour)),
+		"requested":          asked("primary", history(retryableAfter("primary", time.Hour))),
+	} {
+		if step := threeProviders(5).Next(progress); step.After != 0 {
+			t.Errorf("%s waits %v", why, step.After)
+		}
+	}
+}
+
+func TestRetryHonoursTheHint(t *testing.T) {
+	for _, c := range []struct {
+		why  string
+		plan onejob.Plan
+		hint time.Duration
+	}{
+		{"within patience", threeProviders(3), 30 * time.Second},
+		{"whole, where nobody else can be asked", alone(3), 5 * time.Hour},
+	} {
+		if step := c.plan.Next(history(retryableAfter("primary", c.hint))); step.After != c.hint {
+			t.Errorf("%s: waits %v, want %v", c.why, step.After, c.hint)
+		}
+	}
+}
+
+// TestBackoffDoublesUpToAMinute looks at many jobs: the longest wait of each retry
+// must come close to its ceiling and never above it.
+func TestBackoffDoublesUpToAMinute(t *testing.T) {
+	ceilings := []time.Duration{1, 2, 4, 8, 16, 32, 60, 60}
+	var attempts []onejob.Attempt
+	for i, seconds := range ceilings {
+		ceiling := seconds * time.Second
+		attempts = append(attempts, retryable("primary"))
+		if longest := longestWait(attempts); longest > ceiling || longest < ceiling*9/10 {
+			t.Errorf("retry %d waits up to %v, want about %v", i+1, longest, ceiling)
+		}
+	}
+}
+
+func longestWait(attempts []onejob.Attempt) (longest time.Duration) {
+	for job := range 500 {
+		plan := onejob.Plan{JobID: string(rune('a' + job)), Providers: []string{"primary"}, MaxAttempts: 100}
+		longest = max(longest, plan.Next(history(attempts...)).After)
+	}
+	return longest
+}
+
+// TestPlanHolds plays random histories: whatever happened, an attempt never starts
+// beside an unresolved one, its number is the next one, its provider is planned or
+// was asked for, and the same history gives the same step.
+func TestPlanHolds(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		plan := threeProviders(rapid.IntRange(1, 6).Draw(t, "max"))
+		progress := drawProgress(t)
+		step := plan.Next(progress)
+		if again := plan.Next(progress); again != step {
+			t.Fatalf("not deterministic: %+v, then %+v", step, again)
+		}
+		if step.Action == onejob.ActionAttempt {
+			checkAttempt(t, plan, progress, step)
+		}
+		if _, blocked := progress.Unresolved(); !blocked && !progress.Status.Closed() && step.Action != onejob.ActionAttempt && step.Action != onejob.ActionFail {
+			t.Fatalf("nothing is under way and the step is %+v", step)
+		}
+	})
+}
+
+func checkAttempt(t *rapid.T, plan onejob.Plan, progress onejob.Progress, step onejob.Step) {
+	if a, ok := progress.Unresolved(); ok {
+		t.Fatalf("starts %+v beside %+v", step, a)
+	}
+	if progress.Status.Closed() {
+		t.Fatalf("starts %+v though the job is %s", step, progress.Status)
+	}
+	if step.Number != len(progress.Attempts)+1 {
+		t.Fatalf("number %d behind %d attempts", step.Number, len(progress.Attempts))
+	}
+	if step.Provider == "" || step.After < 0 {
+		t.Fatalf("%+v", step)
+	}
+	tried := 0
+	for _, a := range progress.Attempts {
+		if a.Reason != onejob.ReasonNeverStarted {
+			tried++
+		}
+	}
+	if progress.Requested == "" && tried >= max(plan.MaxAttempts, 1) {
+		t.Fatalf("starts %+v after %d tries of %d", step, tried, plan.MaxAttempts)
+	}
+}
+
+func drawProgress(t *rapid.T) onejob.Progress {
+	return onejob.Progress{
+		Status:    rapid.SampledFrom(onejob.Statuses()).Draw(t, "status"),
+		Requested: rapid.SampledFrom([]string{"", "", "primary", "elsewhere"}).Draw(t, "requested"),
+		Attempts:  history(rapid.SliceOfN(rapid.Custom(drawAttempt), 0, 8).Draw(t, "attempts")...).Attempts,
+	}
+}
+
+func drawAttempt(t *rapid.T) onejob.Attempt {
+	return onejob.Attempt{
+		Provider:   rapid.SampledFrom([]string{"primary", "second", "third", "elsewhere"}).Draw(t, "provider"),
+		State:      rapid.SampledFrom(onejob.AttemptStates()).Draw(t, "state"),
+		Reason:     rapid.SampledFrom([]onejob.Reason{"", onejob.ReasonNotSent, onejob.ReasonNeverStarted, onejob.ReasonRejected}).Draw(t, "reason"),
+		Retryable:  rapid.Bool().Draw(t, "retryable"),
+		RetryAfter: onejob.Duration(rapid.Int64Range(0, int64(2*time.Hour)).Draw(t, "hint")),
+		Decided:    rapid.Bool().Draw(t, "decided"),
+	}
+}
+
+// TestPlanComesToAnEnd plays a job whose every attempt fails: it ends within its
+// attempts and asks the providers in their order.
+func TestPlanComesToAnEnd(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		plan := threeProviders(rapid.IntRange(1, 8).Draw(t, "max"))
+		progress, last := history(), -1
+		for step := plan.Next(progress); step.Action == onejob.ActionAttempt; step = plan.Next(progress) {
+			at := map[string]int{"primary": 0, "second": 1, "third": 2}[step.Provider]
+			if at < last || at > last+1 {
+				t.Fatalf("asks %s after %d attempts out of order", step.Provider, len(progress.Attempts))
+			}
+			last = at
+			failure := rapid.SampledFrom([]onejob.Attempt{retryable(step.Provider), rejected(step.Provider), retryableAfter(step.Provider, time.Hour)})
+			progress = history(append(progress.Attempts, failure.Draw(t, "failure"))...)
+			if len(progress.Attempts) > plan.MaxAttempts {
+				t.Fatalf("%d attempts of %d", len(progress.Attempts), plan.MaxAttempts)
+			}
+		}
+	})
+}
