@@ -1,0 +1,225 @@
+package postgres
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/onejob/onejob"
+)
+
+// Start is the attempt that an execution asks to start.
+type Start struct {
+	JobID      string
+	WorkflowID string // the workflow that asks; it must be the job's
+	Number     int
+	Lane       int
+	Provider   string
+	Execution  string // UUID of this execution of the activity
+}
+
+// Started is the answer to a [Start].
+type Started struct {
+	Mine  bool            // the attempt is this execution's: it may call the provider, once
+	Kind  string          // of the job, where Mine
+	Input json.RawMessage // of the job, where Mine
+}
+
+// StartAttemptIfNoneLives commits the attempt's row, which is the permission to call
+// its provider, if the job is open, nothing else lives in the lane and the number is
+// free. An attempt that is there already is never started again, unless it carries this
+// very execution's token: then the acknowledgement of an earlier try was lost.
+//
+// Mine false means that the rows say otherwise than the caller believes: read them. It
+// fails with [onejob.ErrNotFound] and [onejob.ErrIdentityMismatch].
+func (s *Store) StartAttemptIfNoneLives(ctx context.Context, a Start) (started Started, err error) {
+	err = s.inTx(ctx, "start the attempt", func(tx pgx.Tx) error {
+		version, open, err := takeTurn(ctx, tx, a)
+		if err != nil {
+			return err
+		}
+		if open {
+			if _, err := tx.Exec(ctx, `
+				INSERT INTO attempts (job_id, number, lane, provider, job_version, execution)
+				VALUES ($1, $2, $3, $4, $5, $6)
+				ON CONFLICT (job_id, number) DO NOTHING`,
+				a.JobID, a.Number, a.Lane, a.Provider, version, a.Execution); err != nil {
+				return err
+			}
+		}
+		started, err = readIfMine(ctx, tx, a)
+		return err
+	})
+	if errors.Is(err, onejob.ErrAttemptUnresolved) {
+		return Started{}, nil
+	}
+	return started, err
+}
+
+// takeTurn moves an open job to running for the attempt. Open is false if the job is
+// closed, waits for an unknown attempt, or was asked for another provider.
+func takeTurn(ctx context.Context, tx pgx.Tx, a Start) (version int, open bool, err error) {
+	err = tx.QueryRow(ctx, `
+		UPDATE jobs SET status = CASE status WHEN 'accepted' THEN 'running' ELSE status END, requested_provider = NULL
+		WHERE id = $1 AND workflow_id = $2
+		  AND (status IN ('accepted', 'running') OR status = 'unknown' AND $3 = 1)
+		  AND (requested_provider IS NULL OR requested_provider = $4)
+		RETURNING version`, a.JobID, a.WorkflowID, a.Lane, a.Provider).Scan(&version)
+	if !errors.Is(err, pgx.ErrNoRows) {
+		return version, err == nil, err
+	}
+	job, err := lockJob(ctx, tx, a.JobID)
+	if err != nil {
+		return 0, false, err
+	}
+	if job.WorkflowID != a.WorkflowID {
+		return 0, false, onejob.Errorf(onejob.CodeIdentityMismatch, "workflow %s is not job %s's: it runs as %s", a.WorkflowID, a.JobID, job.WorkflowID)
+	}
+	return 0, false, nil
+}
+
+// readIfMine reads what the call needs if the attempt carries the execution's token
+// and has no outcome yet.
+func readIfMine(ctx context.Context, tx pgx.Tx, a Start) (started Started, err error) {
+	var input []byte
+	err = tx.QueryRow(ctx, `
+		SELECT j.kind, j.input FROM attempts a JOIN jobs j ON j.id = a.job_id
+		WHERE a.job_id = $1 AND a.number = $2 AND a.execution = $3 AND a.state = 'starting'`,
+		a.JobID, a.Number, a.Execution).Scan(&started.Kind, &input)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return Started{}, nil
+	}
+	started.Mine, started.Input = err == nil, input
+	return started, err
+}
+
+// MarkUnknownIfLive makes the attempt unknown if it has no outcome yet, and its job
+// with it; it updates the reason of one that is unknown already. A reference, where
+// given, is kept.
+func (s *Store) MarkUnknownIfLive(ctx context.Context, jobID string, number int, why Outcome) error {
+	return s.inTx(ctx, "mark the attempt unknown", func(tx pgx.Tx) error {
+		if _, err := lockJob(ctx, tx, jobID); err != nil {
+			return err
+		}
+		if _, err := tx.Exec(ctx, `
+			UPDATE attempts SET state = 'unknown', reason = $3, detail = $4,
+				provider_ref = coalesce($5, provider_ref), usage = coalesce($6, usage)
+			WHERE job_id = $1 AND number = $2 AND state IN ('starting', 'running', 'unknown')`,
+			jobID, number, why.Reason, nullable(why.Detail), nullable(why.Reference), nullable(string(why.Usage))); err != nil {
+			return err
+		}
+		return followAttempts(ctx, tx, jobID)
+	})
+}
+
+// MarkRunningIfStarting records that the provider took the attempt and how it calls it.
+func (s *Store) MarkRunningIfStarting(ctx context.Context, jobID string, number int, reference string) error {
+	_, err := s.pool.Exec(ctx, `
+		UPDATE attempts SET state = 'running', provider_ref = $3
+		WHERE job_id = $1 AND number = $2 AND state = 'starting'`, jobID, number, reference)
+	return translate("mark the attempt running", err)
+}
+
+// followAttempts makes an open job unknown exactly while one of its attempts is.
+func followAttempts(ctx context.Context, tx pgx.Tx, jobID string) error {
+	_, err := tx.Exec(ctx, `
+		WITH waits AS (SELECT EXISTS (SELECT FROM attempts WHERE job_id = $1 AND state = 'unknown') AS unknown)
+		UPDATE jobs SET status = CASE WHEN waits.unknown THEN 'unknown' ELSE 'running' END, requested_provider = NULL
+		FROM waits
+		WHERE id = $1 AND status IN ('running', 'unknown') AND (status = 'unknown') <> waits.unknown`, jobID)
+	return err
+}
+
+// Outcome is what became of an attempt.
+type Outcome struct {
+	State      onejob.AttemptState // succeeded or failed
+	Reason     onejob.Reason
+	Detail     string // at most 4096 bytes
+	Retryable  bool
+	RetryAfter time.Duration
+	Reference  string          // the provider's
+	Usage      json.RawMessage // nil: none reported
+	Result     json.RawMessage // of a success
+	RecordedBy string          // token of the execution or decision that found out
+}
+
+// Recorded says what recording an outcome did.
+type Recorded struct {
+	Attempt    onejob.Attempt // as the row stands now
+	WasUnknown bool           // others believed it unknown until now and must be told
+	Late       bool           // the attempt had an outcome; this one changed nothing but the log
+}
+
+// RecordOutcomeIfLive records the outcome if the attempt has none. A result whose job is
+// closed, or whose attempt was given up, is discarded: its payload is dropped, its
+// hash, size and reason are kept.
+func (s *Store) RecordOutcomeIfLive(ctx context.Context, jobID string, number int, o Outcome) (recorded Recorded, err error) {
+	err = s.inTx(ctx, "record the outcome", func(tx pgx.Tx) error {
+		job, err := lockJob(ctx, tx, jobID)
+		if err != nil {
+			return err
+		}
+		before, err := readAttempt(ctx, tx, jobID, number)
+		if err != nil {
+			return err
+		}
+		if before.State.Final() {
+			recorded.Late = before.recordedBy != o.RecordedBy
+			if recorded.Late {
+				err = discardLate(ctx, tx, before, job, o)
+			}
+		} else {
+			recorded.WasUnknown = before.State == onejob.AttemptUnknown
+			err = writeOutcome(ctx, tx, before, job, o)
+		}
+		if err != nil {
+			return err
+		}
+		after, err := readAttempt(ctx, tx, jobID, number)
+		recorded.Attempt = after.Attempt
+		return err
+	})
+	return recorded, err
+}
+
+// writeOutcome gives a live attempt its outcome, under its job's lock.
+func writeOutcome(ctx context.Context, tx pgx.Tx, a attemptRow, job lockedJob, o Outcome) error {
+	lost := o.State == onejob.AttemptSucceeded && (job.Status.Closed() || job.Version != a.jobVersion)
+	result := nullable(string(o.Result))
+	if lost || o.State != onejob.AttemptSucceeded {
+		result = nil
+	}
+	if _, err := tx.Exec(ctx, `
+		UPDATE attempts SET state = $2, reason = $3, detail = $4, retryable = $5, retry_after_ms = $6,
+			provider_ref = coalesce($7, provider_ref), usage = coalesce($8, usage), result = $9, recorded_by = $10,
+			finished_at = clock_timestamp(),
+			decided_at = CASE WHEN $11 THEN clock_timestamp() END, discarded_at = CASE WHEN $11 THEN clock_timestamp() END
+		WHERE id = $1`,
+		a.id, o.State, nullable(o.Reason), nullable(o.Detail), o.Retryable, milliseconds(o.RetryAfter),
+		nullable(o.Reference), nullable(string(o.Usage)), result, o.RecordedBy, lost); err != nil {
+		return err
+	}
+	if lost {
+		if err := logDiscarded(ctx, tx, a, job, string(o.Result)); err != nil {
+			return err
+		}
+	}
+	return followAttempts(ctx, tx, a.jobID)
+}
+
+// discardLate logs a result that came after its attempt had its outcome.
+func discardLate(ctx context.Context, tx pgx.Tx, a attemptRow, job lockedJob, o Outcome) error {
+	if o.State != onejob.AttemptSucceeded {
+		return nil
+	}
+	if err := logDiscarded(ctx, tx, a, job, string(o.Result)); err != nil {
+		return err
+	}
+	_, err := tx.Exec(ctx, `
+		UPDATE attempts SET discarded_at = clock_timestamp(), usage = coalesce(usage, $2)
+		WHERE id = $1 AND state <> 'succeeded' AND discarded_at IS NULL`, a.id, nullable(string(o.Usage)))
+	return err
+}

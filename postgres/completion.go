@@ -1,0 +1,123 @@
+package postgres
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/onejob/onejob"
+)
+
+// Completion says how the decision on an attempt's result went.
+type Completion struct {
+	Won      bool
+	Raced    bool // this call discarded the result: another had won, or the job was closed
+	Progress onejob.Progress
+}
+
+// CompleteJobIfOpen lets the attempt's result win if the slot is free and no decision
+// was made since the attempt started: the compare-and-swap. Otherwise it discards the
+// result, unless the winner is this very attempt: then the acknowledgement of an
+// earlier try was lost, and it has won.
+func (s *Store) CompleteJobIfOpen(ctx context.Context, jobID string, number int) (c Completion, err error) {
+	err = s.inTx(ctx, "complete the job", func(tx pgx.Tx) error {
+		swapped, err := tx.Exec(ctx, `
+			UPDATE jobs SET status = 'succeeded', completed_by = a.number, result = a.result, version = version + 1,
+				requested_provider = NULL, finished_at = clock_timestamp()
+			FROM attempts a
+			WHERE jobs.id = $1 AND a.job_id = $1 AND a.number = $2 AND a.state = 'succeeded' AND a.decided_at IS NULL
+			  AND jobs.version = a.job_version AND jobs.completed_by IS NULL AND jobs.status IN ('running', 'unknown')`,
+			jobID, number)
+		if err != nil {
+			return err
+		}
+		if swapped.RowsAffected() == 1 {
+			c.Won = true
+			_, err = tx.Exec(ctx, `UPDATE attempts SET decided_at = clock_timestamp(), result = NULL WHERE job_id = $1 AND number = $2`, jobID, number)
+		} else {
+			err = discardUnlessWinner(ctx, tx, jobID, number, &c)
+		}
+		if err != nil {
+			return err
+		}
+		c.Progress, err = readProgress(ctx, tx, jobID)
+		return err
+	})
+	return c, err
+}
+
+// discardUnlessWinner runs where the swap took no row.
+func discardUnlessWinner(ctx context.Context, tx pgx.Tx, jobID string, number int, c *Completion) error {
+	job, err := lockJob(ctx, tx, jobID)
+	if err != nil {
+		return err
+	}
+	a, err := readAttempt(ctx, tx, jobID, number)
+	if err != nil {
+		return err
+	}
+	c.Won = orZero(job.CompletedBy) == number
+	c.Raced = !c.Won && a.State == onejob.AttemptSucceeded && !a.Decided
+	if !c.Raced {
+		return nil
+	}
+	return discardUndecided(ctx, tx, a, job)
+}
+
+// discardUndecided discards the result of a success that cannot win any more.
+func discardUndecided(ctx context.Context, tx pgx.Tx, a attemptRow, job lockedJob) error {
+	var result string
+	if err := tx.QueryRow(ctx, `SELECT result::text FROM attempts WHERE id = $1`, a.id).Scan(&result); err != nil {
+		return err
+	}
+	if err := logDiscarded(ctx, tx, a, job, result); err != nil {
+		return err
+	}
+	_, err := tx.Exec(ctx, `
+		UPDATE attempts SET decided_at = clock_timestamp(), discarded_at = clock_timestamp(), result = NULL WHERE id = $1`, a.id)
+	return err
+}
+
+// logDiscarded keeps what is kept of a discarded result. A second one of the same
+// attempt is the same answer told twice.
+func logDiscarded(ctx context.Context, tx pgx.Tx, a attemptRow, job lockedJob, result string) error {
+	_, err := tx.Exec(ctx, `
+		INSERT INTO discarded_results (attempt_id, job_id, reason, winner_attempt_id, sha256, bytes)
+		SELECT $1, $2, $3, (SELECT id FROM attempts WHERE job_id = $2 AND number = $4),
+		       sha256(convert_to($5, 'UTF8')), octet_length($5)
+		ON CONFLICT (attempt_id) DO NOTHING`,
+		a.id, a.jobID, discardReason(a, job), job.CompletedBy, result)
+	return err
+}
+
+func discardReason(a attemptRow, job lockedJob) onejob.Reason {
+	switch {
+	case job.CompletedBy != nil:
+		return onejob.ReasonSlotTaken
+	case a.State == onejob.AttemptCancelled || a.State == onejob.AttemptFailed:
+		return onejob.ReasonLateResult
+	}
+	return onejob.ReasonJobClosed
+}
+
+// FailJobIfNothingLives closes the job as failed, with the reason of its last attempt,
+// if it is running at that version and nobody asked for another attempt meanwhile.
+// Either way it returns how far the job is.
+func (s *Store) FailJobIfNothingLives(ctx context.Context, jobID string, version int) (p onejob.Progress, err error) {
+	err = s.inTx(ctx, "fail the job", func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, `
+			UPDATE jobs SET status = 'failed', finished_at = clock_timestamp(), error = (
+				SELECT json_build_object('code', a.reason, 'message',
+					format('attempt %s on %s %s: %s', a.number, a.provider, a.state, coalesce(left(a.detail, 1000), a.reason)))
+				FROM attempts a WHERE a.job_id = jobs.id ORDER BY a.number DESC LIMIT 1)
+			WHERE id = $1 AND version = $2 AND status = 'running' AND requested_provider IS NULL
+			  AND NOT EXISTS (SELECT FROM attempts a WHERE a.job_id = jobs.id
+			                  AND (a.state IN ('starting', 'running', 'unknown') OR (a.state = 'succeeded' AND a.decided_at IS NULL)))`,
+			jobID, version); err != nil {
+			return err
+		}
+		p, err = readProgress(ctx, tx, jobID)
+		return err
+	})
+	return p, err
+}

@@ -1,0 +1,177 @@
+package postgres
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/onejob/onejob"
+)
+
+const insertJob = `
+	INSERT INTO jobs (id, owner_id, idempotency_key, workflow_id, kind, provider, fallbacks, hedge_after_ms, callback_url,
+	                  input, fingerprint, fingerprint_version, timeout_ms, listen_for_ms, max_attempts, labels)
+	VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)
+	ON CONFLICT (owner_id, idempotency_key) DO NOTHING`
+
+func insertJobArgs(j onejob.Job) ([]any, error) {
+	labels, err := json.Marshal(j.Labels)
+	if j.Labels == nil {
+		labels = []byte("{}")
+	}
+	return []any{
+		j.ID, j.Owner, j.Key, j.WorkflowID, j.Kind, j.Provider, j.Fallbacks,
+		nullable(milliseconds(j.HedgeAfter)), nullable(j.CallbackURL),
+		string(j.Input), j.Fingerprint, j.FingerprintVersion,
+		milliseconds(j.Timeout), milliseconds(j.ListenFor), j.MaxAttempts, string(labels),
+	}, err
+}
+
+// Registered is what became of a job that was to be inserted.
+type Registered struct {
+	Job     onejob.Job // the row under the key, without payloads
+	Created bool       // by this call, or by an earlier try of it
+	Err     error      // [onejob.ErrConflict]: the row is another intent's
+}
+
+// InsertJobs inserts the jobs unless their keys are taken, all in one transaction and one
+// round trip, and returns for each the row that its key has now. The insert is the
+// check; the row is read only where it did not take.
+func (s *Store) InsertJobs(ctx context.Context, jobs ...onejob.Job) ([]Registered, error) {
+	inserted, err := s.insertIfAbsent(ctx, jobs)
+	if err != nil {
+		return nil, err
+	}
+	registered := make([]Registered, len(jobs))
+	for i, job := range jobs {
+		if inserted[i] {
+			registered[i] = Registered{Job: job, Created: true}
+			continue
+		}
+		if registered[i], err = s.registeredBefore(ctx, job); err != nil {
+			return nil, err
+		}
+	}
+	return registered, nil
+}
+
+func (s *Store) insertIfAbsent(ctx context.Context, jobs []onejob.Job) ([]bool, error) {
+	batch := &pgx.Batch{}
+	inserted := make([]bool, len(jobs))
+	for _, job := range jobs {
+		args, err := insertJobArgs(job)
+		if err != nil {
+			return nil, err
+		}
+		batch.Queue(insertJob, args...)
+	}
+	results := s.pool.SendBatch(ctx, batch)
+	for i := range jobs {
+		tag, err := results.Exec()
+		if err != nil {
+			return nil, translate("insert the job", errors.Join(err, results.Close()))
+		}
+		inserted[i] = tag.RowsAffected() == 1
+	}
+	return inserted, translate("insert the job", results.Close())
+}
+
+// registeredBefore compares the job with the row that its key has. An id that is the
+// job's own means that an earlier try inserted it and its acknowledgement was lost.
+func (s *Store) registeredBefore(ctx context.Context, job onejob.Job) (Registered, error) {
+	there, err := s.JobByKey(ctx, job.Owner, job.Key)
+	if err != nil {
+		return Registered{}, err
+	}
+	r := Registered{Job: there, Created: there.ID == job.ID}
+	if there.FingerprintVersion != job.FingerprintVersion {
+		return r, onejob.Errorf("", "job %s has a fingerprint of version %d, this program writes %d", there.ID, there.FingerprintVersion, job.FingerprintVersion)
+	}
+	if string(there.Fingerprint) != string(job.Fingerprint) {
+		r.Err = onejob.Errorf(onejob.CodeConflict, "key %q of owner %q belongs to job %s with another intent: use a new key for a new intention", job.Key, job.Owner, there.ID)
+	}
+	return r, nil
+}
+
+// Without the input: nobody who asks for a job needs it back.
+const jobColumns = `id::text, owner_id, idempotency_key, workflow_id, kind, provider, fallbacks, hedge_after_ms, callback_url,
+	fingerprint, fingerprint_version, timeout_ms, listen_for_ms, max_attempts, labels,
+	status, version, completed_by, error, requested_provider, created_at, finished_at`
+
+// Job returns the job of that id, without payloads. It fails with [onejob.ErrNotFound].
+func (s *Store) Job(ctx context.Context, id string) (onejob.Job, error) {
+	job, err := s.queryJob(ctx, `SELECT `+jobColumns+` FROM jobs WHERE id = $1`, id)
+	return job, orNotFound(err, "job %s does not exist: check the id", id)
+}
+
+// JobByKey returns the owner's job of that key, without payloads. It fails with
+// [onejob.ErrNotFound].
+func (s *Store) JobByKey(ctx context.Context, owner, key string) (onejob.Job, error) {
+	job, err := s.queryJob(ctx, `SELECT `+jobColumns+` FROM jobs WHERE owner_id = $1 AND idempotency_key = $2`, owner, key)
+	return job, orNotFound(err, "owner %q has no job under key %q: check both", owner, key)
+}
+
+func (s *Store) queryJob(ctx context.Context, sql string, args ...any) (onejob.Job, error) {
+	rows, err := s.pool.Query(ctx, sql, args...)
+	if err != nil {
+		return onejob.Job{}, translate("read the job", err)
+	}
+	job, err := pgx.CollectExactlyOneRow(rows, scanJob)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return onejob.Job{}, err
+	}
+	return job, translate("read the job", err)
+}
+
+func scanJob(row pgx.CollectableRow) (j onejob.Job, err error) {
+	var hedgeMs *int64
+	var timeoutMs, listenMs int64
+	var callback, requested *string
+	var completedBy *int
+	var finished *time.Time
+	err = row.Scan(&j.ID, &j.Owner, &j.Key, &j.WorkflowID, &j.Kind, &j.Provider, &j.Fallbacks, &hedgeMs, &callback,
+		&j.Fingerprint, &j.FingerprintVersion, &timeoutMs, &listenMs, &j.MaxAttempts, &j.Labels,
+		&j.Status, &j.Version, &completedBy, &j.Error, &requested, &j.CreatedAt, &finished)
+	j.HedgeAfter = time.Duration(orZero(hedgeMs)) * time.Millisecond
+	j.Timeout = time.Duration(timeoutMs) * time.Millisecond
+	j.ListenFor = time.Duration(listenMs) * time.Millisecond
+	j.CallbackURL, j.Requested, j.CompletedBy = orZero(callback), orZero(requested), orZero(completedBy)
+	j.CreatedAt, j.FinishedAt = j.CreatedAt.UTC(), orZero(finished).UTC()
+	return j, err
+}
+
+// Result returns the job's result, nil if it has none, exactly as the provider wrote it.
+func (s *Store) Result(ctx context.Context, id string) (json.RawMessage, error) {
+	var result []byte
+	err := s.pool.QueryRow(ctx, `SELECT result FROM jobs WHERE id = $1`, id).Scan(&result)
+	return result, translate("read the result", orNotFound(err, "job %s does not exist: check the id", id))
+}
+
+// Filter selects jobs. A zero field selects all.
+type Filter struct {
+	Owner    string
+	Status   onejob.Status
+	Kind     string
+	Provider string
+	Before   string // id of the last job of the page before
+	Limit    int    // rows at most; 0: 100
+}
+
+// Jobs returns the selected jobs without payloads, the newest first.
+func (s *Store) Jobs(ctx context.Context, f Filter) ([]onejob.Job, error) {
+	rows, err := s.pool.Query(ctx, `
+		SELECT `+jobColumns+` FROM jobs
+		WHERE ($1 = '' OR owner_id = $1) AND ($2 = '' OR status = $2) AND ($3 = '' OR kind = $3)
+		  AND ($4 = '' OR provider = $4) AND ($5::uuid IS NULL OR id < $5)
+		ORDER BY id DESC LIMIT $6`,
+		f.Owner, string(f.Status), f.Kind, f.Provider, nullable(f.Before), cmp.Or(f.Limit, 100))
+	if err != nil {
+		return nil, translate("list jobs", err)
+	}
+	jobs, err := pgx.CollectRows(rows, scanJob)
+	return jobs, translate("list jobs", err)
+}

@@ -1,0 +1,104 @@
+package postgres
+
+import (
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/onejob/onejob"
+)
+
+// Store runs the statements on one database. It may be used concurrently.
+type Store struct{ pool *pgxpool.Pool }
+
+// Open returns a store for the database that url names, a Postgres URL or keyword
+// string. It does not connect yet: see [Store.Check].
+func Open(ctx context.Context, url string) (*Store, error) {
+	config, err := poolConfig(url)
+	if err != nil {
+		return nil, err
+	}
+	pool, err := pgxpool.NewWithConfig(ctx, config)
+	if err != nil {
+		return nil, translate("open the pool", err)
+	}
+	return &Store{pool: pool}, nil
+}
+
+func poolConfig(url string) (*pgxpool.Config, error) {
+	if url == "" {
+		return nil, onejob.Errorf(onejob.CodeMisconfigured, "DATABASE_URL is not set: give the URL of a Postgres database, or run 'onejob dev'")
+	}
+	config, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		return nil, onejob.Errorf(onejob.CodeMisconfigured, "DATABASE_URL cannot be read: %w", err)
+	}
+	if config.ConnConfig.ConnectTimeout == 0 {
+		config.ConnConfig.ConnectTimeout = 5 * time.Second
+	}
+	config.ConnConfig.RuntimeParams["application_name"] = "onejob"
+	return config, nil
+}
+
+// Close closes the connections after their statements ended.
+func (s *Store) Close() { s.pool.Close() }
+
+// Check says whether the database answers and has the schema of this program.
+func (s *Store) Check(ctx context.Context) error {
+	var version int32
+	if err := s.pool.QueryRow(ctx, `SELECT version FROM `+versionTable).Scan(&version); err != nil {
+		return translate("read the schema's version", err)
+	}
+	if newest := newestMigration(); version < newest {
+		return onejob.Errorf(onejob.CodeMisconfigured, "the database has schema version %d, this program needs %d: run 'onejob migrate up'", version, newest)
+	}
+	return nil
+}
+
+// inTx runs do in a transaction and commits it if do returned nil. What names the
+// work in an error's line.
+func (s *Store) inTx(ctx context.Context, what string, do func(pgx.Tx) error) error {
+	err := pgx.BeginFunc(ctx, s.pool, do)
+	return translate(what, err)
+}
+
+// lockedJob is the part of a job's row that decisions under its lock depend on.
+type lockedJob struct {
+	WorkflowID  string
+	Status      onejob.Status
+	Version     int
+	CompletedBy *int
+	Requested   *string
+}
+
+// lockJob locks the job's row and returns it. It fails with [onejob.ErrNotFound].
+func lockJob(ctx context.Context, tx pgx.Tx, jobID string) (lockedJob, error) {
+	rows, err := tx.Query(ctx, `
+		SELECT workflow_id, status, version, completed_by, requested_provider
+		FROM jobs WHERE id = $1 FOR NO KEY UPDATE`, jobID)
+	if err != nil {
+		return lockedJob{}, err
+	}
+	job, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByPos[lockedJob])
+	return job, orNotFound(err, "job %s does not exist: check the id", jobID)
+}
+
+func milliseconds(d time.Duration) int64 { return d.Milliseconds() }
+
+// nullable returns nil, SQL's NULL, for the zero value.
+func nullable[T comparable](v T) *T {
+	var zero T
+	if v == zero {
+		return nil
+	}
+	return &v
+}
+
+func orZero[T any](p *T) (v T) {
+	if p != nil {
+		v = *p
+	}
+	return v
+}
