@@ -71,6 +71,12 @@ func (p *Process) Wait() error {
 	return p.err
 }
 
+// State waits for the end of the process and describes it, as "exit status 1".
+func (p *Process) State() string {
+	<-p.exited
+	return p.cmd.ProcessState.String()
+}
+
 // Signal sends sig to the process; a process that has ended is not an error.
 func (p *Process) Signal(sig syscall.Signal) error {
 	return ignoreEnded(p.cmd.Process.Signal(sig))
@@ -109,4 +115,34 @@ func ignoreEnded(err error) error {
 		return nil
 	}
 	return err
+}
+
+// Run runs cmd to its end and returns what [exec.Cmd.Wait] returned. When ctx is done
+// first, it ends the whole group by SIGTERM, then SIGKILL, and returns the cause. Either
+// way nothing of the group is left.
+func Run(ctx context.Context, cmd *exec.Cmd) error {
+	p, err := Start(cmd, syscall.SIGKILL)
+	if err != nil {
+		return err
+	}
+	select {
+	case <-p.exited:
+		_ = p.SignalGroup(syscall.SIGKILL)
+		return p.err
+	case <-ctx.Done():
+	}
+	p.endGroup()
+	return context.Cause(ctx)
+}
+
+// endGroup ends a group that was told to finish: SIGTERM, then after the grace, or for
+// those whom the first of them left behind, SIGKILL.
+func (p *Process) endGroup() {
+	_ = p.SignalGroup(syscall.SIGTERM)
+	select {
+	case <-p.exited:
+	case <-time.After(grace):
+	}
+	_ = p.SignalGroup(syscall.SIGKILL)
+	<-p.exited
 }
