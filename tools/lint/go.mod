@@ -1,6 +1,6 @@
 module github.com/onejob/onejob/tools/lint
 
-go 1.26
+go 1.26.0
 
 tool (
 	go.temporal.io/sdk/contrib/tools/workflowcheck
