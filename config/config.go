@@ -1,0 +1,145 @@
+// Package config reads onejob.yaml: the providers, the kinds of job, the prices, the
+// limits and how the worker behaves.
+//
+// It promises that what it returns can be used as it stands: every member is known,
+// of its type and within its bounds, and every reference to the environment is
+// resolved. Everything else is one [onejob.ErrMisconfigured] that names the file, the
+// line, the value and the remedy. It is the authority on the format of the file;
+// schema.json describes the same format to editors.
+//
+// Secrets stand in the environment, never in the file: ${env:NAME} in a header or a
+// URL is replaced by the variable.
+//
+// It imports the domain, provider and its adapters, and nothing else of this module.
+package config
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/onejob/onejob"
+)
+
+// Config is what a file says.
+type Config struct {
+	HTTP    []HTTPProvider // the providers of type http, in the order of the file
+	Kinds   map[string]Kind
+	Prices  []Price
+	Limits  onejob.Limits // zero: the default, see [onejob.Limits.OrDefault]
+	Worker  Worker
+	Notices []string // what the file says and this version does not use, one line each
+}
+
+// HTTPProvider is a provider that the adapter http calls.
+type HTTPProvider struct {
+	Name        string
+	URL         string
+	Model       string  // empty: the provider has none
+	Headers     Headers // sent with every request
+	Timeout     time.Duration
+	ListenFor   time.Duration
+	Idempotency *Idempotency // nil: the provider does not honour keys
+	Lookup      *Lookup      // nil: the provider cannot be asked
+	Limits      RateLimits
+	Unpriced    bool // it may be used without a price
+	NoEffect    []int
+	Refused     []int
+	Proxy       string // URL; empty: as the environment says
+}
+
+// Headers are headers by canonical name. Their values may be secrets, so printing them
+// shows the names only.
+type Headers map[string]string
+
+// Idempotency says how a provider is told which requests are the same one.
+type Idempotency struct {
+	Header string
+	Window time.Duration // how long the provider remembers a key
+}
+
+// Lookup says how a provider is asked what became of a request.
+type Lookup struct {
+	URL         string // holds {ref}, the provider's reference
+	Interval    time.Duration
+	MaxInterval time.Duration
+}
+
+// RateLimits bound what is sent to a provider. Zero: no bound.
+type RateLimits struct {
+	Concurrent int     // requests at once
+	PerSecond  float64 // requests
+}
+
+// Kind is a kind of job.
+type Kind struct {
+	SideEffects bool   // an attempt changes something outside
+	Contract    string // a file, "none", or empty: not said
+}
+
+// Price is what one unit of a provider's work costs.
+type Price struct {
+	Provider string
+	Model    string
+	Unit     string // input, cached_input, output, reasoning, image, second or call
+	Price    string // an exact decimal, as it is written
+	Currency string // ISO 4217
+}
+
+// Worker is how a worker behaves.
+type Worker struct {
+	HeartbeatTimeout time.Duration // silence of this length means that a worker is dead
+	Drain            time.Duration // what calls in flight get to end in when the worker stops
+}
+
+// The defaults of times that the file leaves out.
+const (
+	DefaultTimeout          = 10 * time.Second
+	DefaultListenFor        = 10 * time.Minute
+	DefaultHeartbeatTimeout = 30 * time.Second
+	DefaultDrain            = 30 * time.Second
+)
+
+// Path returns where the configuration is: ONEJOB_CONFIG, or onejob.yaml in the
+// working directory.
+func Path() string {
+	if path := os.Getenv("ONEJOB_CONFIG"); path != "" {
+		return path
+	}
+	return "onejob.yaml"
+}
+
+// Load reads the file at path, with references to the process's environment. It
+// returns an [onejob.ErrMisconfigured].
+func Load(path string) (*Config, error) {
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, onejob.Errorf(onejob.CodeMisconfigured, "%s does not exist: write it (examples/onejob.yaml is a start) or name another file in ONEJOB_CONFIG", path)
+	}
+	if err != nil {
+		return nil, onejob.Errorf(onejob.CodeMisconfigured, "cannot read the configuration: %w", err)
+	}
+	return Parse(path, text, os.LookupEnv)
+}
+
+// Catalog returns what the configuration offers to requests.
+func (c *Config) Catalog() onejob.Catalog {
+	catalog := onejob.Catalog{Kinds: map[string]onejob.Kind{}, Providers: map[string]onejob.ProviderDefaults{}, Limits: c.Limits}
+	for name, kind := range c.Kinds {
+		catalog.Kinds[name] = onejob.Kind{SideEffects: kind.SideEffects}
+	}
+	for _, p := range c.HTTP {
+		catalog.Providers[p.Name] = onejob.ProviderDefaults{Timeout: p.Timeout, ListenFor: p.ListenFor}
+	}
+	return catalog
+}
+
+func (c *Config) httpProvider(name string) (HTTPProvider, bool) {
+	i := slices.IndexFunc(c.HTTP, func(p HTTPProvider) bool { return p.Name == name })
+	if i < 0 {
+		return HTTPProvider{}, false
+	}
+	return c.HTTP[i], true
+}

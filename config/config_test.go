@@ -1,0 +1,170 @@
+package config_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/onejob/onejob"
+	"github.com/onejob/onejob/config"
+)
+
+// environment is what references in the tests find.
+func environment(name string) (string, bool) {
+	value, ok := map[string]string{
+		"PRIMARY_TOKEN": "s3cret", "FALLBACK_URL": "https://fallback.example", "EMPTY": "", "BROKEN": "a\nb", "NO_URL": "s3cret",
+	}[name]
+	return value, ok
+}
+
+func mustParse(t *testing.T, text string) *config.Config {
+	t.Helper()
+	c, err := config.Parse("onejob.yaml", []byte(text), environment)
+	if err != nil {
+		t.Fatalf("Parse: %v", err)
+	}
+	return c
+}
+
+func mustRead(t *testing.T, path ...string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(path...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func TestParseReadsEveryMember(t *testing.T) {
+	c := mustParse(t, mustRead(t, "testdata", "full.yaml"))
+	primary := config.HTTPProvider{
+		Name: "primary", URL: "https://primary.example/v1/run", Model: "m-large",
+		Headers: config.Headers{"Authorization": "Bearer s3cret", "X-Team": "support"},
+		Timeout: 20 * time.Second, ListenFor: time.Hour,
+		Idempotency: &config.Idempotency{Header: "Idempotency-Key", Window: 24 * time.Hour},
+		Lookup:      &config.Lookup{URL: "https://primary.example/v1/run/{ref}", Interval: 2 * time.Second, MaxInterval: 2 * time.Minute},
+		Limits:      config.RateLimits{Concurrent: 50, PerSecond: 0.5},
+		NoEffect:    []int{409, 500}, Refused: []int{425}, Proxy: "http://proxy.example:3128",
+	}
+	if !reflect.DeepEqual(c.HTTP[0], primary) {
+		t.Errorf("primary is %+v", c.HTTP[0])
+	}
+	fallback := config.HTTPProvider{
+		Name: "fallback", URL: "https://fallback.example/run", Model: "m-small", Unpriced: true,
+		Headers: config.Headers{}, Timeout: config.DefaultTimeout, ListenFor: config.DefaultListenFor,
+	}
+	if !reflect.DeepEqual(c.HTTP[1], fallback) {
+		t.Errorf("fallback is %+v", c.HTTP[1])
+	}
+	kinds := map[string]config.Kind{"invoice": {SideEffects: true, Contract: "invoice.yaml"}, "summary": {Contract: "none"}, "ticket": {SideEffects: true}}
+	if !reflect.DeepEqual(c.Kinds, kinds) {
+		t.Errorf("kinds are %+v", c.Kinds)
+	}
+	if c.Worker != (config.Worker{HeartbeatTimeout: 45 * time.Second, Drain: time.Minute}) || c.Limits != (onejob.Limits{InputBytes: 1e6, ResultBytes: 2e6, Depth: 64}) {
+		t.Errorf("worker %+v, limits %+v", c.Worker, c.Limits)
+	}
+}
+
+func TestPricesAreKeptAsTheyAreWritten(t *testing.T) {
+	c := mustParse(t, mustRead(t, "testdata", "full.yaml"))
+	want := []config.Price{
+		{Provider: "primary", Model: "m-large", Unit: "input", Price: "0.000002", Currency: "USD"},
+		{Provider: "primary", Model: "m-large", Unit: "output", Price: "0.0000060", Currency: "USD"},
+	}
+	if !reflect.DeepEqual(c.Prices, want) {
+		t.Errorf("prices are %+v", c.Prices)
+	}
+}
+
+func TestNoticesNameWhatIsNotUsed(t *testing.T) {
+	c := mustParse(t, mustRead(t, "testdata", "full.yaml"))
+	want := []string{
+		"onejob.yaml:11: providers.primary.lookup is checked but not used by this version",
+		"onejob.yaml:12: providers.primary.limits is checked but not used by this version",
+		"onejob.yaml:22: kinds.invoice.contract is checked but not used by this version",
+		"onejob.yaml:25: prices is checked but not used by this version",
+	}
+	if !reflect.DeepEqual(c.Notices, want) {
+		t.Errorf("notices:\n%s", strings.Join(c.Notices, "\n"))
+	}
+}
+
+func TestDefaultsStandForWhatIsLeftOut(t *testing.T) {
+	c := mustParse(t, "providers: {p: {type: http, url: 'https://p.example'}}\nkinds: {ticket: }\n")
+	p := c.HTTP[0]
+	if p.Timeout != 10*time.Second || p.ListenFor != 10*time.Minute || p.Idempotency != nil || p.Lookup != nil {
+		t.Errorf("provider %+v", p)
+	}
+	if c.Worker.HeartbeatTimeout != 30*time.Second || c.Worker.Drain != 30*time.Second || len(c.Notices) != 0 {
+		t.Errorf("worker %+v, notices %q", c.Worker, c.Notices)
+	}
+	if !c.Kinds["ticket"].SideEffects {
+		t.Error("a kind that says nothing has no side effects: two of its attempts could run beside each other")
+	}
+}
+
+func TestCatalogOffersWhatTheFileNames(t *testing.T) {
+	catalog := mustParse(t, mustRead(t, "testdata", "full.yaml")).Catalog()
+	request := onejob.Request{Owner: "acme", Key: "k", Kind: "invoice", Provider: "primary", Fallbacks: []string{"fallback", "plain"}, Input: []byte(`{}`)}
+	job, err := onejob.NewJob(request, catalog)
+	if err != nil || job.Timeout != 20*time.Second || job.ListenFor != time.Hour {
+		t.Errorf("job %+v: %v", job, err)
+	}
+	request.HedgeAfter = onejob.Duration(time.Second)
+	if _, err := onejob.NewJob(request, catalog); onejob.CodeOf(err) != onejob.CodeInvalidRequest {
+		t.Errorf("a kind with side effects is hedged: %v", err)
+	}
+	request.Kind = "summary"
+	if _, err := onejob.NewJob(request, catalog); err != nil {
+		t.Errorf("a kind without side effects: %v", err)
+	}
+	if catalog.Limits.Depth != 64 {
+		t.Errorf("limits %+v", catalog.Limits)
+	}
+}
+
+func TestPrintingAConfigurationShowsNoSecret(t *testing.T) {
+	c := mustParse(t, mustRead(t, "testdata", "full.yaml"))
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s"} {
+		if line := fmt.Sprintf(verb, c.HTTP[0]); strings.Contains(line, "s3cret") || !strings.Contains(line, "Authorization") {
+			t.Errorf("%s prints %s", verb, line)
+		}
+	}
+}
+
+func TestPathComesFromTheEnvironment(t *testing.T) {
+	t.Setenv("ONEJOB_CONFIG", "")
+	if got := config.Path(); got != "onejob.yaml" {
+		t.Errorf("path %q", got)
+	}
+	t.Setenv("ONEJOB_CONFIG", "other.yaml")
+	if got := config.Path(); got != "other.yaml" {
+		t.Errorf("path %q", got)
+	}
+}
+
+func TestLoadReadsTheProcessEnvironment(t *testing.T) {
+	t.Setenv("ONEJOB_TEST_URL", "https://p.example")
+	path := filepath.Join(t.TempDir(), "onejob.yaml")
+	if err := os.WriteFile(path, []byte("providers: {p: {type: http, url: '${env:ONEJOB_TEST_URL}'}}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c, err := config.Load(path)
+	if err != nil || c.HTTP[0].URL != "https://p.example" {
+		t.Errorf("%+v, %v", c, err)
+	}
+}
+
+func TestLoadSaysWhichFileIsMissing(t *testing.T) {
+	_, err := config.Load(filepath.Join(t.TempDir(), "absent.yaml"))
+	if onejob.CodeOf(err) != onejob.CodeMisconfigured || !strings.Contains(err.Error(), "absent.yaml does not exist") || !strings.Contains(err.Error(), "ONEJOB_CONFIG") {
+		t.Errorf("%v", err)
+	}
+	if _, err := config.Load(t.TempDir()); onejob.CodeOf(err) != onejob.CodeMisconfigured {
+		t.Errorf("a folder: %v", err)
+	}
+}

@@ -1,0 +1,175 @@
+package config
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+)
+
+// The bounds of times; those of a provider are the bounds of a request's own.
+const (
+	shortest         = time.Millisecond
+	longestTimeout   = 24 * time.Hour
+	longestListening = 30 * 24 * time.Hour
+	longestInterval  = 24 * time.Hour
+	longestDrain     = time.Hour
+)
+
+// The bounds of limits. The most levels are what the JSON reader can recurse into.
+const (
+	mostBytes = 1 << 30
+	mostDepth = 5000
+)
+
+// Parse reads the text of a file. Name stands in front of every error; lookupEnv
+// resolves references, as [os.LookupEnv] does. It returns an [onejob.ErrMisconfigured].
+func Parse(name string, text []byte, lookupEnv func(string) (string, bool)) (*Config, error) {
+	f := &file{name: name, lookupEnv: lookupEnv}
+	top, err := f.document(text)
+	if err != nil {
+		return nil, err
+	}
+	c := &Config{Kinds: map[string]Kind{}, Worker: Worker{HeartbeatTimeout: DefaultHeartbeatTimeout, Drain: DefaultDrain}}
+	lines := map[string]int{}
+	var prices []pricedElement
+	err = top.members(map[string]member{
+		"providers": func(e element) error { return c.readProviders(e, lines) },
+		"kinds":     c.readKinds,
+		"prices":    set(&prices, readPrices),
+		"worker":    c.readWorker,
+		"limits":    c.readLimits,
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := c.takePrices(prices); err != nil {
+		return nil, err
+	}
+	if err := c.checkPriced(f, lines); err != nil {
+		return nil, err
+	}
+	c.Notices = f.sortedNotices()
+	return c, nil
+}
+
+func (f *file) sortedNotices() (lines []string) {
+	slices.SortStableFunc(f.notices, func(a, b notice) int { return cmp.Compare(a.line, b.line) })
+	for _, n := range f.notices {
+		lines = append(lines, n.text)
+	}
+	return lines
+}
+
+func (c *Config) readKinds(e element) error {
+	return e.entries(func(name string, value element) error {
+		if err := value.checkName(name); err != nil {
+			return err
+		}
+		sideEffects, kind := "external", Kind{}
+		err := value.members(map[string]member{
+			"side_effects": set(&sideEffects, oneOf("none", "external")),
+			"contract":     func(e element) (err error) { kind.Contract, err = contract(e); return err },
+		})
+		kind.SideEffects = sideEffects != "none"
+		c.Kinds[name] = kind
+		return err
+	})
+}
+
+// contract is a file, or none.
+func contract(e element) (string, error) {
+	s, err := text(e)
+	if err == nil && s != "none" {
+		e.unused()
+	}
+	return s, err
+}
+
+func (c *Config) readWorker(e element) error {
+	return e.members(map[string]member{
+		"heartbeat_timeout": set(&c.Worker.HeartbeatTimeout, duration(100*time.Millisecond, longestDrain)),
+		"drain":             set(&c.Worker.Drain, duration(0, longestDrain)),
+	})
+}
+
+func (c *Config) readLimits(e element) error {
+	return e.members(map[string]member{
+		"input_bytes":  set(&c.Limits.InputBytes, whole(1, mostBytes)),
+		"result_bytes": set(&c.Limits.ResultBytes, whole(1, mostBytes)),
+		"depth":        set(&c.Limits.Depth, whole(1, mostDepth)),
+	})
+}
+
+// pricedElement is a price and where it stands.
+type pricedElement struct {
+	Price
+	at element
+}
+
+func readPrices(e element) (prices []pricedElement, err error) {
+	err = e.list(func(item element) error {
+		p := pricedElement{at: item}
+		err := item.members(map[string]member{
+			"provider": set(&p.Provider, text),
+			"model":    set(&p.Model, text),
+			"unit":     set(&p.Unit, oneOf("input", "cached_input", "output", "reasoning", "image", "second", "call")),
+			"price":    set(&p.Price.Price, decimal),
+			"currency": set(&p.Currency, currency),
+		})
+		prices = append(prices, p)
+		return cmp.Or(err, p.checkComplete())
+	})
+	if err == nil && len(prices) > 0 {
+		e.unused()
+	}
+	return prices, err
+}
+
+func (p pricedElement) checkComplete() error {
+	for _, m := range []struct{ name, value string }{{"provider", p.Provider}, {"unit", p.Unit}, {"price", p.Price.Price}, {"currency", p.Currency}} {
+		if m.value == "" {
+			return p.at.errorf("has no %s: add it", m.name)
+		}
+	}
+	return nil
+}
+
+// takePrices checks the prices against the providers, wherever in the file they stand.
+func (c *Config) takePrices(prices []pricedElement) error {
+	for _, p := range prices {
+		named, ok := c.httpProvider(p.Provider)
+		switch {
+		case !ok:
+			return p.at.errorf("names provider %s, which is not in the file: use one of %s", quoted(p.Provider), c.providerNames())
+		case named.Model != p.Model:
+			return p.at.errorf("is for model %s, and provider %s has model %s: make them the same", quoted(p.Model), quoted(p.Provider), quoted(named.Model))
+		case slices.ContainsFunc(c.Prices, func(q Price) bool { return q.Provider == p.Provider && q.Unit == p.Unit }):
+			return p.at.errorf("is a second price for unit %s of provider %s: remove one", p.Unit, quoted(p.Provider))
+		}
+		c.Prices = append(c.Prices, p.Price)
+	}
+	return nil
+}
+
+// checkPriced refuses a model without a price. The lines are those of the providers.
+func (c *Config) checkPriced(f *file, lines map[string]int) error {
+	for _, p := range c.HTTP {
+		priced := slices.ContainsFunc(c.Prices, func(q Price) bool { return q.Provider == p.Name })
+		if p.Model != "" && !priced && !p.Unpriced {
+			return f.errorf(lines[p.Name], "provider %s has model %s and no price: add one under prices or say unpriced: allow", quoted(p.Name), quoted(p.Model))
+		}
+	}
+	return nil
+}
+
+func (c *Config) providerNames() string {
+	var names []string
+	for _, p := range c.HTTP {
+		names = append(names, p.Name)
+	}
+	if len(names) == 0 {
+		return "(none)"
+	}
+	return strings.Join(names, ", ")
+}

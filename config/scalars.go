@@ -1,0 +1,154 @@
+package config
+
+import (
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+
+	"go.yaml.in/yaml/v4"
+)
+
+// text is a text without references; see expanded.
+func text(e element) (string, error) {
+	s, err := rawText(e)
+	if err == nil && strings.Contains(s, "${") {
+		return "", e.errorf("holds ${: references are read in url, proxy and headers only, write the value itself")
+	}
+	return s, err
+}
+
+func rawText(e element) (string, error) {
+	node := e.resolved()
+	if node.Kind != yaml.ScalarNode || node.ShortTag() != "!!str" {
+		return "", e.errorf("is %s: write it as text, in quotes if it looks like something else", typeName(node))
+	}
+	if node.Value == "" || strings.ContainsFunc(node.Value, unicode.IsControl) {
+		return "", e.errorf("is %s: give a text without control characters", quoted(node.Value))
+	}
+	return node.Value, nil
+}
+
+// oneOf is a text out of the given ones.
+func oneOf(values ...string) func(element) (string, error) {
+	return func(e element) (string, error) {
+		s, err := text(e)
+		if err == nil && !slices.Contains(values, s) {
+			return "", e.errorf("is %s: use %s", quoted(s), strings.Join(values, " or "))
+		}
+		return s, err
+	}
+}
+
+// checkName checks a name that requests use.
+func (e element) checkName(name string) error {
+	if name == "" || len(name) > 100 || strings.ContainsFunc(name, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }) {
+		return e.file.errorf(e.node.Line, "name %s cannot be used: give 1 to 100 bytes without white space", quoted(name))
+	}
+	return nil
+}
+
+// duration is a time in whole milliseconds from shortest to longest.
+func duration(shortest, longest time.Duration) func(element) (time.Duration, error) {
+	return func(e element) (time.Duration, error) {
+		node := e.resolved()
+		d, err := time.ParseDuration(node.Value)
+		if node.Kind != yaml.ScalarNode || err != nil {
+			return 0, e.errorf("is %s and not a duration: write it like 10s or 1m30s", typeName(node))
+		}
+		if d < shortest || d > longest || d%time.Millisecond != 0 {
+			return 0, e.errorf("is %v: use whole milliseconds from %v to %v", d, shortest, longest)
+		}
+		return d, nil
+	}
+}
+
+// whole is a whole number from least to most.
+func whole(least, most int) func(element) (int, error) {
+	return func(e element) (n int, err error) {
+		node := e.resolved()
+		if node.ShortTag() != "!!int" || node.Decode(&n) != nil || n < least || n > most {
+			return 0, e.errorf("is %s: use a whole number from %d to %d", typeName(node), least, most)
+		}
+		return n, nil
+	}
+}
+
+// rate is a number above zero.
+func rate(e element) (r float64, err error) {
+	node := e.resolved()
+	if tag := node.ShortTag(); tag != "!!int" && tag != "!!float" || node.Decode(&r) != nil || !(r > 0 && r <= 1e6) {
+		return 0, e.errorf("is %s: use a number above 0, up to 1000000", typeName(node))
+	}
+	return r, nil
+}
+
+var exactDecimal = regexp.MustCompile(`^[0-9]{1,12}(\.[0-9]{1,18})?$`)
+
+// decimal is an exact decimal, kept as it is written.
+func decimal(e element) (string, error) {
+	node := e.resolved()
+	if node.Kind != yaml.ScalarNode || !exactDecimal.MatchString(node.Value) {
+		return "", e.errorf("is %s: write an exact decimal like 0.000002, with at most 12 digits before and 18 behind the point", typeName(node))
+	}
+	return node.Value, nil
+}
+
+var currencyCode = regexp.MustCompile(`^[A-Z]{3}$`)
+
+func currency(e element) (string, error) {
+	s, err := text(e)
+	if err == nil && !currencyCode.MatchString(s) {
+		return "", e.errorf("is %s: use a code of ISO 4217 like USD", quoted(s))
+	}
+	return s, err
+}
+
+// status is an HTTP status that may be declared certain: one that is an answer. A
+// time-out, ours or a gateway's, says nothing about what happened behind it.
+func status(e element) (int, error) {
+	n, err := whole(300, 599)(e)
+	if err == nil && slices.Contains(timeouts, n) {
+		return 0, e.errorf("is %d, a time-out: it cannot be certain, remove it", n)
+	}
+	return n, err
+}
+
+// timeouts are the statuses by which servers and gateways report one, the last three
+// of them outside RFC 9110.
+var timeouts = []int{http.StatusRequestTimeout, http.StatusGatewayTimeout, 524, 598, 599}
+
+var headerToken = regexp.MustCompile("^[!#$%&'*+.^_|~0-9A-Za-z`-]+$")
+
+func headerName(e element) (string, error) {
+	s, err := text(e)
+	if err == nil && !headerToken.MatchString(s) {
+		return "", e.errorf("is %s: use the name of an HTTP header", quoted(s))
+	}
+	return http.CanonicalHeaderKey(s), err
+}
+
+// address is an absolute URL of one of the schemes, with its references resolved.
+func address(schemes ...string) func(element) (string, error) {
+	return func(e element) (string, error) {
+		raw, err := rawText(e)
+		if err != nil {
+			return "", err
+		}
+		resolved, err := expanded(e)
+		if err != nil {
+			return "", err
+		}
+		u, err := url.Parse(resolved)
+		if err != nil || u.Host == "" || !slices.Contains(schemes, u.Scheme) {
+			return "", e.errorf("is %s, not an absolute URL: write it like %s://host/path", quoted(raw), schemes[0])
+		}
+		if _, secret := u.User.Password(); secret && !strings.Contains(raw, "${") {
+			return "", e.errorf("holds a password: write ${env:NAME} in its place and export the variable")
+		}
+		return resolved, nil
+	}
+}
