@@ -55,8 +55,8 @@ func (c Catalog) check(r Request) error {
 		return unknownName("kind", r.Kind, slices.Sorted(maps.Keys(c.Kinds)))
 	}
 	for i, name := range r.providers() {
-		if _, ok := c.Providers[name]; !ok {
-			return unknownName("provider", name, slices.Sorted(maps.Keys(c.Providers)))
+		if err := c.CheckProvider(name); err != nil {
+			return err
 		}
 		if slices.Contains(r.providers()[:i], name) {
 			return Errorf(CodeInvalidRequest, "provider %q is named twice: name each once, in order of preference", name)
@@ -83,4 +83,21 @@ func list(names []string) string {
 		return "(none)"
 	}
 	return strings.Join(names, ", ")
+}
+
+// CheckProvider returns an [ErrInvalidRequest] if the catalog does not have the provider.
+func (c Catalog) CheckProvider(name string) error {
+	if _, ok := c.Providers[name]; !ok {
+		return unknownName("provider", name, slices.Sorted(maps.Keys(c.Providers)))
+	}
+	return nil
+}
+
+// CheckResult returns an [ErrInvalidRequest] if the text cannot be a job's result.
+func (c Catalog) CheckResult(text []byte) error {
+	limits := c.Limits.OrDefault()
+	if len(text) > limits.ResultBytes {
+		return Errorf(CodeInvalidRequest, "result has %d bytes: the limit is %d", len(text), limits.ResultBytes)
+	}
+	return CheckJSON("result", text, limits.Depth)
 }

@@ -74,3 +74,11 @@ func CodeOf(err error) Code {
 	}
 	return ""
 }
+
+// UnresolvedError returns the [ErrAttemptUnresolved] that names the attempt and the ways
+// out.
+func UnresolvedError(jobID string, a Attempt) error {
+	return Errorf(CodeAttemptUnresolved,
+		"attempt %d on %s is %s: wait for its answer, or end it with 'onejob attempt cancel %s %d --reason …' or 'onejob attempt resolve %s %d --as failed|succeeded'",
+		a.Number, a.Provider, a.State, jobID, a.Number, jobID, a.Number)
+}

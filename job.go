@@ -154,6 +154,16 @@ type Progress struct {
 	Attempts    []Attempt `json:"attempts"` // by number
 }
 
+// Attempt returns the attempt of that number.
+func (p Progress) Attempt(number int) (Attempt, bool) {
+	for _, a := range p.Attempts {
+		if a.Number == number {
+			return a, true
+		}
+	}
+	return Attempt{}, false
+}
+
 // Unresolved returns the first attempt that blocks the next one.
 func (p Progress) Unresolved() (Attempt, bool) {
 	for _, a := range p.Attempts {

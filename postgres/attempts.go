@@ -98,9 +98,9 @@ func readIfMine(ctx context.Context, tx pgx.Tx, a Start) (started Started, err e
 
 // MarkUnknownIfLive makes the attempt unknown if it has no outcome yet, and its job
 // with it; it updates the reason of one that is unknown already. A reference, where
-// given, is kept.
-func (s *Store) MarkUnknownIfLive(ctx context.Context, jobID string, number int, why Outcome) error {
-	return s.inTx(ctx, "mark the attempt unknown", func(tx pgx.Tx) error {
+// given, is kept. It returns the attempt as the row stands then.
+func (s *Store) MarkUnknownIfLive(ctx context.Context, jobID string, number int, why Outcome) (attempt onejob.Attempt, err error) {
+	err = s.inTx(ctx, "mark the attempt unknown", func(tx pgx.Tx) error {
 		if _, err := lockJob(ctx, tx, jobID); err != nil {
 			return err
 		}
@@ -111,8 +111,14 @@ func (s *Store) MarkUnknownIfLive(ctx context.Context, jobID string, number int,
 			jobID, number, why.Reason, nullable(why.Detail), nullable(why.Reference), nullable(string(why.Usage))); err != nil {
 			return err
 		}
-		return followAttempts(ctx, tx, jobID)
+		if err := followAttempts(ctx, tx, jobID); err != nil {
+			return err
+		}
+		row, err := readAttempt(ctx, tx, jobID, number)
+		attempt = row.Attempt
+		return err
 	})
+	return attempt, err
 }
 
 // MarkRunningIfStarting records that the provider took the attempt and how it calls it.

@@ -72,7 +72,7 @@ func refuseWhileUnresolved(ctx context.Context, tx pgx.Tx, jobID string, job loc
 	a, err := unresolvedAttempt(ctx, tx, jobID, 0)
 	switch {
 	case err == nil:
-		return UnresolvedError(jobID, a.Attempt)
+		return onejob.UnresolvedError(jobID, a.Attempt)
 	case !errors.Is(err, onejob.ErrNothingToResolve):
 		return err
 	case job.Status == onejob.StatusAccepted:
@@ -81,14 +81,6 @@ func refuseWhileUnresolved(ctx context.Context, tx pgx.Tx, jobID string, job loc
 		return onejob.Errorf(onejob.CodeAttemptUnresolved, "job %s was asked for an attempt on %s already: wait for it", jobID, *job.Requested)
 	}
 	return nil
-}
-
-// UnresolvedError returns the refusal that names the attempt, what it waits for and the
-// ways out.
-func UnresolvedError(jobID string, a onejob.Attempt) error {
-	return onejob.Errorf(onejob.CodeAttemptUnresolved,
-		"attempt %d on %s is %s: wait for its answer, or end it with 'onejob attempt cancel %s %d --reason …' or 'onejob attempt resolve %s %d --as failed|succeeded'",
-		a.Number, a.Provider, a.State, jobID, a.Number, jobID, a.Number)
 }
 
 // unresolvedAttempt returns the attempt of that number, or for 0 the first one, that is

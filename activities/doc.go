@@ -1,0 +1,14 @@
+// Package activities does what a job's workflow may not do itself: it writes to
+// Postgres and calls providers. Its files stand in the order of a job's life: register,
+// execute an attempt, adopt what is there, decide, complete.
+//
+// Each activity but one may be repeated at will. The one is
+// [Activities.ExecuteAttempt]: it runs at most once per attempt, and Temporal must not
+// retry it (MaximumAttempts 1). Even so, what permits the provider call is the row that
+// the execution itself inserted, never Temporal's word.
+//
+// Errors reach the workflow as Temporal application errors whose type is looked up in
+// one table; all are non-retryable but those of a server that does not answer.
+//
+// It imports the domain, postgres and provider, and nothing else of this module.
+package activities

@@ -1,0 +1,52 @@
+package activities
+
+import (
+	"errors"
+
+	"go.temporal.io/sdk/temporal"
+
+	"github.com/onejob/onejob"
+)
+
+// errorTypes are the types of Temporal's application errors by code.
+var errorTypes = map[onejob.Code]string{
+	onejob.CodeInvalidRequest:    "InvalidRequest",
+	onejob.CodeConflict:          "IdempotencyConflict",
+	onejob.CodeIdentityMismatch:  "IdentityMismatch",
+	onejob.CodeNotFound:          "NotFound",
+	onejob.CodeAttemptUnresolved: "AttemptUnresolved",
+	onejob.CodeNothingToResolve:  "NothingToResolve",
+	onejob.CodeJobClosed:         "JobClosed",
+	onejob.CodeJobFailed:         "JobFailed",
+	onejob.CodeMisconfigured:     "Misconfigured",
+	onejob.CodeServerUnreachable: "ServerUnreachable",
+}
+
+// TemporalError returns err as an application error of its code's type. It is final
+// unless a server did not answer.
+func TemporalError(err error) error { return temporalError(err) }
+
+func temporalError(err error) error {
+	code := onejob.CodeOf(err)
+	kind, ok := errorTypes[code]
+	if err == nil || !ok {
+		return err
+	}
+	final := code != onejob.CodeServerUnreachable && code != onejob.CodeMisconfigured
+	return temporal.NewApplicationErrorWithOptions(err.Error(), kind, temporal.ApplicationErrorOptions{NonRetryable: final})
+}
+
+// FromTemporal returns an application error that [TemporalError] made as the error it
+// was made of, and any other error as it is.
+func FromTemporal(err error) error {
+	app, ok := errors.AsType[*temporal.ApplicationError](err)
+	if !ok {
+		return err
+	}
+	for code, kind := range errorTypes {
+		if kind == app.Type() {
+			return onejob.Errorf(code, "%s", app.Message())
+		}
+	}
+	return err
+}

@@ -1,0 +1,124 @@
+package activities
+
+import (
+	"context"
+
+	"github.com/google/uuid"
+	"go.temporal.io/sdk/activity"
+
+	"github.com/onejob/onejob"
+	"github.com/onejob/onejob/postgres"
+	"github.com/onejob/onejob/provider"
+)
+
+// AttemptInput is the attempt to execute.
+type AttemptInput struct {
+	JobID     string          `json:"job_id"`
+	Number    int             `json:"number"`
+	Lane      int             `json:"lane,omitempty"`
+	Provider  string          `json:"provider"`
+	Timeout   onejob.Duration `json:"timeout"`
+	ListenFor onejob.Duration `json:"listen_for"`
+}
+
+// AttemptReport says what became of the attempt.
+type AttemptReport struct {
+	Attempt onejob.Attempt `json:"attempt,omitzero"`
+	Adopt   bool           `json:"adopt,omitempty"` // it did not start: the rows are ahead of the workflow, read them
+}
+
+// ExecuteAttempt commits the attempt's row, calls the provider once, and records what
+// became of it. A provider that is silent past the timeout makes the attempt unknown;
+// the execution goes on listening up to listen_for, and records a late answer.
+//
+// It survives Temporal's belief that it is dead: what it learns, it records. It ends
+// early when the attempt was given up, and when the worker stops.
+func (a *Activities) ExecuteAttempt(ctx context.Context, in AttemptInput) (AttemptReport, error) {
+	e := a.newExecution(ctx, in)
+	defer e.close()
+	started, err := e.start(ctx)
+	if err != nil || !started.Mine {
+		return AttemptReport{Adopt: true}, temporalError(err)
+	}
+	attempt, err := e.record(e.call(ctx, started))
+	return AttemptReport{Attempt: attempt}, temporalError(err)
+}
+
+// execution is one run of ExecuteAttempt.
+type execution struct {
+	*Activities
+	in         AttemptInput
+	workflowID string
+	token      string          // of this execution: the row that carries it is ours
+	alive      context.Context // outlives Temporal's belief; ends some time after the worker stops
+	close      func()
+	believed   bool // the workflow learns the outcome from our return: Temporal has not given up on us
+}
+
+func (a *Activities) newExecution(ctx context.Context, in AttemptInput) *execution {
+	e := &execution{Activities: a, in: in, token: uuid.NewString(), believed: true}
+	e.workflowID = activity.GetInfo(ctx).WorkflowExecution.ID
+	alive, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stopHeartbeat := heartbeat(ctx)
+	stopReaper := endAfterStop(ctx, a.Drain, cancel)
+	e.alive = alive
+	e.close = func() {
+		stopHeartbeat()
+		stopReaper()
+		cancel()
+	}
+	return e
+}
+
+// start asks Postgres for the permission to call, for as long as Temporal waits.
+func (e *execution) start(ctx context.Context) (postgres.Started, error) {
+	return retried(ctx, func(ctx context.Context) (postgres.Started, error) {
+		return e.Store.StartAttemptIfNoneLives(ctx, postgres.Start{
+			JobID: e.in.JobID, WorkflowID: e.workflowID, Number: e.in.Number, Lane: e.in.Lane,
+			Provider: e.in.Provider, Execution: e.token,
+		})
+	})
+}
+
+// call calls the provider and listens for its answer.
+func (e *execution) call(ctx context.Context, started postgres.Started) provider.Answer {
+	p, ok := e.Providers.Get(e.in.Provider)
+	if !ok {
+		return provider.Answer{Certainty: provider.Failed, Reason: onejob.ReasonUnknownProvider, Detail: "this worker's onejob.yaml does not name the provider"}
+	}
+	if ctx.Err() != nil && !e.wanted() {
+		return provider.Answer{Certainty: provider.Failed, Reason: onejob.ReasonNotSent, Detail: "given up before it was sent"}
+	}
+	callCtx, hangUp := context.WithCancel(e.alive)
+	defer hangUp()
+	answers := make(chan provider.Answer, 1)
+	go func() {
+		answers <- p.Adapter.Call(callCtx, provider.Call{
+			JobID: e.in.JobID, Attempt: e.in.Number, Kind: started.Kind, Input: started.Input,
+			IdempotencyKey: idempotencyKey(e.in.JobID, e.in.Number),
+		})
+	}()
+	l := listener{execution: e, answers: answers, hangUp: hangUp}
+	return l.listen(ctx)
+}
+
+// idempotencyKey is the provider-side key: one per attempt, stable across re-asks.
+func idempotencyKey(jobID string, number int) string {
+	return uuid.NewSHA1(uuid.MustParse(jobID), []byte{byte(number >> 24), byte(number >> 16), byte(number >> 8), byte(number)}).String()
+}
+
+// wanted says whether the attempt still has no outcome, as far as Postgres tells.
+func (e *execution) wanted() bool {
+	ctx, cancel := context.WithTimeout(e.alive, onceTimeout)
+	defer cancel()
+	attempts, err := e.Store.Attempts(ctx, e.in.JobID)
+	if err != nil {
+		return true
+	}
+	for _, attempt := range attempts {
+		if attempt.Number == e.in.Number {
+			return !attempt.State.Final()
+		}
+	}
+	return true
+}

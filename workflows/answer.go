@@ -1,0 +1,192 @@
+package workflows
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/onejob/onejob"
+	"github.com/onejob/onejob/activities"
+)
+
+// AttemptDecision is the payload of the signal and the update cancel-attempt, and with As
+// and Result of the update resolve-attempt.
+type AttemptDecision struct {
+	Attempt int                 `json:"attempt,omitempty"` // 0: the unresolved one
+	As      onejob.AttemptState `json:"as,omitempty"`      // failed or succeeded
+	Result  json.RawMessage     `json:"result,omitempty"`  // of one that succeeded
+	Reason  string              `json:"reason,omitempty"`
+	By      string              `json:"by,omitempty"`
+}
+
+// JobDecision is the payload of the signal cancel-job.
+type JobDecision struct {
+	Reason string `json:"reason,omitempty"`
+	By     string `json:"by,omitempty"`
+}
+
+// AttemptRequest is the payload of the update start-attempt.
+type AttemptRequest struct {
+	Provider string `json:"provider"`
+	Reason   string `json:"reason,omitempty"`
+	By       string `json:"by,omitempty"`
+}
+
+// SubmitReply is what the update submit returns.
+type SubmitReply struct {
+	JobID   string `json:"job_id"`
+	Created bool   `json:"created"`
+}
+
+// answer sets up the query, the updates and the signals.
+func (j *jobRun) answer(ctx workflow.Context) error {
+	if err := workflow.SetQueryHandlerWithOptions(ctx, QueryJob, j.view, workflow.QueryHandlerOptions{
+		Description: "The job as its workflow sees it, without the payloads",
+	}); err != nil {
+		return err
+	}
+	if err := workflow.SetUpdateHandlerWithOptions(ctx, UpdateSubmit, j.submit, workflow.UpdateHandlerOptions{
+		Description: "Submit the full request: returns the job id, or the conflict",
+	}); err != nil {
+		return err
+	}
+	if err := j.answerDecisions(ctx); err != nil {
+		return err
+	}
+	j.receiveSignals(ctx)
+	return nil
+}
+
+func (j *jobRun) answerDecisions(ctx workflow.Context) error {
+	if err := workflow.SetUpdateHandlerWithOptions(ctx, UpdateStartAttempt, func(ctx workflow.Context, r AttemptRequest) (onejob.Progress, error) {
+		return j.decide(ctx, activities.Decision{Action: activities.ActionStartAttempt, Provider: r.Provider, By: r.By, Reason: r.Reason})
+	}, workflow.UpdateHandlerOptions{
+		Description: `Ask for a new attempt: {"provider":"…"}; refused while one is unresolved`,
+		Validator:   func(AttemptRequest) error { return j.refuseWhileUnresolved() },
+	}); err != nil {
+		return err
+	}
+	if err := workflow.SetUpdateHandlerWithOptions(ctx, UpdateCancelAttempt, func(ctx workflow.Context, d AttemptDecision) (onejob.Progress, error) {
+		return j.decide(ctx, activities.Decision{Action: activities.ActionCancelAttempt, Attempt: d.Attempt, By: d.By, Reason: d.Reason})
+	}, workflow.UpdateHandlerOptions{
+		Description: `Give up the unresolved attempt: {"attempt":1,"reason":"…","by":"…"}`,
+		Validator:   j.refuseUnlessUnresolved,
+	}); err != nil {
+		return err
+	}
+	return workflow.SetUpdateHandlerWithOptions(ctx, UpdateResolveAttempt, func(ctx workflow.Context, d AttemptDecision) (onejob.Progress, error) {
+		return j.decide(ctx, activities.Decision{Action: activities.ActionResolveAttempt, Attempt: d.Attempt, As: d.As, Result: d.Result, By: d.By, Reason: d.Reason})
+	}, workflow.UpdateHandlerOptions{
+		Description: `Say what became of the unresolved attempt: {"attempt":1,"as":"failed|succeeded","result":…,"reason":"…","by":"…"}`,
+		Validator:   j.refuseUnlessUnresolved,
+	})
+}
+
+// refuseWhileUnresolved judges by what the run knows; the rows have the last word.
+func (j *jobRun) refuseWhileUnresolved() error {
+	if a, ok := j.progress.Unresolved(); ok && !j.stale {
+		return activities.TemporalError(onejob.UnresolvedError(j.ref.JobID, a))
+	}
+	return nil
+}
+
+func (j *jobRun) refuseUnlessUnresolved(d AttemptDecision) error {
+	if j.stale || !j.opened {
+		return nil
+	}
+	for _, a := range j.progress.Attempts {
+		if a.Unresolved() && (d.Attempt == 0 || d.Attempt == a.Number) {
+			return nil
+		}
+	}
+	return activities.TemporalError(onejob.Errorf(onejob.CodeNothingToResolve, "job %s has no such unresolved attempt: there is nothing to cancel or resolve", j.ref.JobID))
+}
+
+// submit answers somebody who sent the full request to this run's ID.
+func (j *jobRun) submit(ctx workflow.Context, text json.RawMessage) (SubmitReply, error) {
+	request, err := onejob.DecodeRequest(text)
+	if err != nil {
+		return SubmitReply{}, activities.TemporalError(err)
+	}
+	if err := workflow.Await(ctx, func() bool { return j.opened }); err != nil {
+		return SubmitReply{}, err
+	}
+	registration, err := j.register(ctx, request)
+	if err != nil {
+		return SubmitReply{}, err
+	}
+	reply := SubmitReply{JobID: registration.Job.JobID, Created: registration.Created || j.created}
+	j.created = false
+	return reply, nil
+}
+
+// decide records somebody's decision and lets the run see what it changed.
+func (j *jobRun) decide(ctx workflow.Context, d activities.Decision) (onejob.Progress, error) {
+	if err := workflow.Await(ctx, func() bool { return j.opened }); err != nil {
+		return onejob.Progress{}, err
+	}
+	if j.openErr != nil {
+		return onejob.Progress{}, j.openErr
+	}
+	d.JobID = j.ref.JobID
+	if d.Token == "" {
+		d.Token = workflow.GetInfo(ctx).WorkflowExecution.RunID + "/" + workflow.GetCurrentUpdateInfo(ctx).ID
+	}
+	if d.By == "" {
+		d.By = "temporal"
+	}
+	var a *activities.Activities
+	progress, err := durable[onejob.Progress](ctx, string(d.Action)+" by "+d.By, a.Decide, d)
+	j.stale = true
+	return progress, err
+}
+
+// receiveSignals takes signals until the run ends.
+func (j *jobRun) receiveSignals(ctx workflow.Context) {
+	changed := workflow.GetSignalChannelWithOptions(ctx, SignalAttemptChanged, workflow.SignalChannelOptions{Description: "An attempt's row changed: read the rows"})
+	attempts := workflow.GetSignalChannelWithOptions(ctx, SignalCancelAttempt, workflow.SignalChannelOptions{Description: `Give up the unresolved attempt: {"attempt":1,"reason":"…","by":"…"}`})
+	jobs := workflow.GetSignalChannelWithOptions(ctx, SignalCancelJob, workflow.SignalChannelOptions{Description: `Cancel the job: {"reason":"…","by":"…"}`})
+	workflow.Go(ctx, func(ctx workflow.Context) {
+		selector := workflow.NewSelector(ctx)
+		selector.AddReceive(changed, func(c workflow.ReceiveChannel, _ bool) {
+			c.Receive(ctx, nil)
+			j.stale = true
+		})
+		selector.AddReceive(attempts, func(c workflow.ReceiveChannel, _ bool) {
+			var d AttemptDecision
+			c.Receive(ctx, &d)
+			j.decideBySignal(ctx, activities.Decision{Action: activities.ActionCancelAttempt, Attempt: d.Attempt, By: d.By, Reason: d.Reason})
+		})
+		selector.AddReceive(jobs, func(c workflow.ReceiveChannel, _ bool) {
+			var d JobDecision
+			c.Receive(ctx, &d)
+			j.decideBySignal(ctx, activities.Decision{Action: activities.ActionCancelJob, By: d.By, Reason: d.Reason})
+		})
+		for {
+			selector.Select(ctx)
+		}
+	})
+}
+
+// decideBySignal records a decision that nobody waits for. One that the rows refuse is
+// logged: a signal has no way to answer.
+func (j *jobRun) decideBySignal(ctx workflow.Context, d activities.Decision) {
+	j.deciding++
+	d.Token = fmt.Sprintf("%s/signal/%d", workflow.GetInfo(ctx).WorkflowExecution.RunID, j.signals)
+	j.signals++
+	workflow.Go(ctx, func(ctx workflow.Context) {
+		defer func() { j.deciding-- }()
+		if _, err := j.decide(ctx, d); err != nil {
+			workflow.GetLogger(ctx).Warn("a decision by signal was refused", "job_id", j.ref.JobID, "action", d.Action, "error", err)
+		}
+	})
+}
+
+// listenForCancel turns a cancellation of the workflow into a cancellation of the job.
+func (j *jobRun) listenForCancel(cancelled, steady workflow.Context) {
+	workflow.Go(steady, func(ctx workflow.Context) {
+		cancelled.Done().Receive(ctx, nil)
+		j.decideBySignal(ctx, activities.Decision{Action: activities.ActionCancelJob, By: "temporal", Reason: "the workflow was cancelled"})
+	})
+}

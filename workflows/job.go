@@ -1,0 +1,255 @@
+package workflows
+
+import (
+	"encoding/json"
+	"slices"
+	"time"
+
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/onejob/onejob"
+	"github.com/onejob/onejob/activities"
+	"github.com/onejob/onejob/postgres"
+)
+
+// Workflows are registered with a worker.
+type Workflows struct {
+	HeartbeatTimeout time.Duration // silence of a worker that makes its attempts unknown
+}
+
+// Job runs one job. Its input is a [onejob.Reference], or a whole [onejob.Request] when
+// somebody starts it straight from Temporal; both as JSON.
+//
+// It returns the outcome of a job that succeeded or was cancelled. It fails with the
+// application errors JobFailed, IdempotencyConflict, IdentityMismatch and
+// InvalidRequest.
+func (w *Workflows) Job(ctx workflow.Context, input json.RawMessage) (onejob.Outcome, error) {
+	j, ctx, err := w.open(ctx, input)
+	for err == nil {
+		switch step := j.next(); step.Action {
+		case onejob.ActionAttempt:
+			err = j.attempt(ctx, step)
+		case onejob.ActionWait:
+			err = j.wait(ctx)
+		case onejob.ActionComplete:
+			err = j.complete(ctx, step.Number)
+		case onejob.ActionFail:
+			err = j.fail(ctx)
+		case onejob.ActionEnd:
+			if err = j.settle(ctx); err == nil && !j.stale {
+				return j.outcome()
+			}
+		case adoptRows:
+			err = j.adopt(ctx)
+		}
+	}
+	return onejob.Outcome{}, err
+}
+
+// adoptRows is the step before all others when the rows may be ahead of the run.
+const adoptRows onejob.Action = "adopt"
+
+// jobRun is one run of Job.
+type jobRun struct {
+	heartbeatTimeout time.Duration
+	ref              onejob.Reference
+	plan             onejob.Plan
+	progress         onejob.Progress // as the rows were when last read, and this run's own attempts under way
+	underway         map[int]workflow.CancelFunc
+	notBefore        map[int]time.Time // when a retry that waits may start, by its number
+
+	fence    *postgres.Fence // an attempt of ours that ended without telling its outcome
+	stale    bool            // the rows may be ahead: read them
+	landed   bool            // an attempt of ours told its outcome
+	deciding int             // decisions being recorded on behalf of signals
+	signals  int             // decisions that came by signal so far
+	looks    int             // times the slow timer fired in a row
+	shown    onejob.Status   // what the search attribute says
+	opened   bool            // ref is known, or openErr says why not
+	openErr  error
+	created  bool // this run registered the job, and nobody was told so yet
+}
+
+// next returns the run's next step.
+func (j *jobRun) next() onejob.Step {
+	if j.stale {
+		return onejob.Step{Action: adoptRows}
+	}
+	return j.plan.Next(j.progress)
+}
+
+// attempt waits out a backoff, then starts the attempt and waits for news of it.
+func (j *jobRun) attempt(ctx workflow.Context, step onejob.Step) error {
+	if rested, err := j.rest(ctx, step); !rested || err != nil {
+		return err
+	}
+	j.launch(ctx, step)
+	return workflow.Await(ctx, j.hasNews)
+}
+
+// rest waits until the attempt may start. It returns false if something else came up.
+func (j *jobRun) rest(ctx workflow.Context, step onejob.Step) (rested bool, err error) {
+	if step.After == 0 {
+		return true, nil
+	}
+	if _, ok := j.notBefore[step.Number]; !ok {
+		j.notBefore[step.Number] = workflow.Now(ctx).Add(step.After)
+	}
+	left := j.notBefore[step.Number].Sub(workflow.Now(ctx))
+	if left <= 0 {
+		return true, nil
+	}
+	workflow.SetCurrentDetails(ctx, j.restDetails(step))
+	interrupted, err := workflow.AwaitWithTimeout(ctx, left, j.hasNews)
+	return !interrupted, err
+}
+
+// launch starts the attempt's activity. What becomes of it arrives in land.
+func (j *jobRun) launch(ctx workflow.Context, step onejob.Step) {
+	attemptCtx, cancel := workflow.WithCancel(workflow.WithActivityOptions(ctx, j.attemptOptions(step)))
+	j.underway[step.Number] = cancel
+	j.landed = false
+	j.progress.Status, j.progress.Requested = onejob.StatusRunning, ""
+	j.progress.Attempts = append(j.progress.Attempts, onejob.Attempt{Number: step.Number, Provider: step.Provider, State: onejob.AttemptStarting})
+	var a *activities.Activities
+	report := workflow.ExecuteActivity(attemptCtx, a.ExecuteAttempt, activities.AttemptInput{
+		JobID: j.ref.JobID, Number: step.Number, Provider: step.Provider, Timeout: j.ref.Timeout, ListenFor: j.ref.ListenFor,
+	})
+	workflow.Go(ctx, func(ctx workflow.Context) {
+		var r activities.AttemptReport
+		err := report.Get(ctx, &r)
+		j.land(step, r, err)
+	})
+}
+
+// land takes in what the attempt's activity told, or that it told nothing.
+func (j *jobRun) land(step onejob.Step, r activities.AttemptReport, err error) {
+	delete(j.underway, step.Number)
+	known := j.position(step.Number)
+	switch {
+	case known >= 0 && j.progress.Attempts[known].State.Final():
+		return // resolved meanwhile
+	case err != nil:
+		j.fence = &postgres.Fence{Number: step.Number, Provider: step.Provider}
+		j.stale = true
+	case r.Adopt || known < 0:
+		j.stale = true
+	default:
+		j.progress.Attempts[known] = r.Attempt
+		j.landed = true
+	}
+}
+
+func (j *jobRun) position(number int) int {
+	return slices.IndexFunc(j.progress.Attempts, func(a onejob.Attempt) bool { return a.Number == number })
+}
+
+// listening returns the numbers of the attempts under way.
+func (j *jobRun) listening() []int {
+	return workflow.DeterministicKeys(j.underway)
+}
+
+func (j *jobRun) hasNews() bool { return j.landed || j.stale }
+
+// wait waits for news of an attempt that is under way, or unknown. Of an unknown one the
+// rows are read now and then, in case its news got lost.
+func (j *jobRun) wait(ctx workflow.Context) error {
+	j.landed = false
+	a, _ := j.progress.Unresolved()
+	if a.State != onejob.AttemptUnknown {
+		return workflow.Await(ctx, j.hasNews)
+	}
+	if err := j.show(ctx, onejob.StatusUnknown); err != nil {
+		return err
+	}
+	workflow.SetCurrentDetails(ctx, j.unknownDetails(a))
+	if j.shouldContinueAsNew(ctx) {
+		return workflow.NewContinueAsNewError(ctx, JobType, j.adopting())
+	}
+	news, err := workflow.AwaitWithTimeout(ctx, j.untilNextLook(), j.hasNews)
+	if news {
+		j.looks = 0
+	} else {
+		j.looks++
+		j.stale = true
+	}
+	return err
+}
+
+const (
+	firstLook   = time.Minute
+	longestLook = time.Hour
+)
+
+// untilNextLook returns how long the slow timer runs: a minute, doubling up to an hour.
+func (j *jobRun) untilNextLook() time.Duration {
+	return min(firstLook<<min(j.looks, 6), longestLook)
+}
+
+// adopt brings the run up to the rows.
+func (j *jobRun) adopt(ctx workflow.Context) error {
+	j.stale, j.landed = false, false
+	fence := j.fence
+	var a *activities.Activities
+	progress, err := durable[onejob.Progress](ctx, "read how far the job is", a.AdoptAttempts, postgres.Adoption{
+		JobID: j.ref.JobID, WorkflowID: workflow.GetInfo(ctx).WorkflowExecution.ID, Listening: j.listening(), Fence: fence,
+	})
+	if err != nil {
+		return err
+	}
+	if j.fence == fence {
+		j.fence = nil
+	}
+	j.take(progress)
+	return j.showProgress(ctx)
+}
+
+// complete lets the attempt's result win, or discards it.
+func (j *jobRun) complete(ctx workflow.Context, number int) error {
+	var a *activities.Activities
+	progress, err := durable[onejob.Progress](ctx, "let one result win", a.CompleteJob, j.ref.JobID, number)
+	j.take(progress)
+	return err
+}
+
+// fail closes the job as failed, unless the rows have got ahead.
+func (j *jobRun) fail(ctx workflow.Context) error {
+	var a *activities.Activities
+	progress, err := durable[onejob.Progress](ctx, "close the job as failed", a.FailJob, j.ref.JobID, j.progress.Version)
+	j.take(progress)
+	return err
+}
+
+// take replaces the progress by what the rows say. Attempts of this run that have no row
+// yet stay in it; those that the rows say are over are hung up.
+func (j *jobRun) take(progress onejob.Progress) {
+	before := j.progress
+	j.progress = progress
+	for _, number := range j.listening() {
+		a, ok := progress.Attempt(number)
+		if !ok {
+			a, _ = before.Attempt(number)
+			j.progress.Attempts = append(j.progress.Attempts, a)
+		}
+		if a.State.Final() {
+			j.underway[number]()
+		}
+	}
+}
+
+// settle waits until everybody who asked something got an answer. One of the answers
+// may have reopened the job: then the rows are ahead.
+func (j *jobRun) settle(ctx workflow.Context) error {
+	if err := j.showEnd(ctx); err != nil {
+		return err
+	}
+	return workflow.Await(ctx, func() bool { return j.deciding == 0 && workflow.AllHandlersFinished(ctx) })
+}
+
+// outcome returns what a closed job's run returns.
+func (j *jobRun) outcome() (onejob.Outcome, error) {
+	if j.progress.Status == onejob.StatusFailed {
+		return onejob.Outcome{}, jobFailed(j.ref.JobID, j.progress.Error)
+	}
+	return onejob.Outcome{JobID: j.ref.JobID, Status: j.progress.Status, CompletedBy: j.progress.CompletedBy}, nil
+}

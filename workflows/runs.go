@@ -1,0 +1,108 @@
+package workflows
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/temporal"
+
+	"github.com/onejob/onejob"
+)
+
+// Runs starts and signals runs of Job. It may be used concurrently.
+type Runs struct {
+	Client    client.Client
+	TaskQueue string
+}
+
+// Start starts the first run of a job that was just registered. A run that is there
+// already, or that there was, is fine: it returns false. It fails with
+// [onejob.ErrServerUnreachable] and [onejob.ErrMisconfigured].
+func (r Runs) Start(ctx context.Context, ref onejob.Reference) (started bool, err error) {
+	return r.start(ctx, ref, enumspb.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE)
+}
+
+// Restart starts a run that adopts the job's rows, unless one is running: then it returns
+// false. It fails as Start does.
+func (r Runs) Restart(ctx context.Context, ref onejob.Reference) (started bool, err error) {
+	ref.Adopt = true
+	return r.start(ctx, ref, enumspb.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE)
+}
+
+func (r Runs) start(ctx context.Context, ref onejob.Reference, reuse enumspb.WorkflowIdReusePolicy) (bool, error) {
+	options := r.options(ref)
+	options.WorkflowIDReusePolicy = reuse
+	options.WorkflowExecutionErrorWhenAlreadyStarted = true
+	_, err := r.Client.ExecuteWorkflow(ctx, options, JobType, ref)
+	if temporal.IsWorkflowExecutionAlreadyStartedError(err) {
+		return false, nil
+	}
+	return err == nil, translate("start the workflow", err)
+}
+
+// Wake tells the job's run that rows changed, and starts one if none is running.
+func (r Runs) Wake(ctx context.Context, ref onejob.Reference) error {
+	ref.Adopt = true
+	options := r.options(ref)
+	_, err := r.Client.SignalWithStartWorkflow(ctx, options.ID, SignalAttemptChanged, AttemptChange{}, options, JobType, ref)
+	return translate("wake the workflow", err)
+}
+
+// AttemptChange is the payload of the signal attempt-changed.
+type AttemptChange struct {
+	Attempt int `json:"attempt,omitempty"`
+}
+
+// AttemptChanged tells the workflow that the attempt's row changed. A workflow that is
+// closed has no use for it.
+func (r Runs) AttemptChanged(ctx context.Context, workflowID string, attempt int) error {
+	err := r.Client.SignalWorkflow(ctx, workflowID, "", SignalAttemptChanged, AttemptChange{Attempt: attempt})
+	if _, gone := errors.AsType[*serviceerror.NotFound](err); gone {
+		return nil
+	}
+	return translate("signal the workflow", err)
+}
+
+func (r Runs) options(ref onejob.Reference) client.StartWorkflowOptions {
+	return client.StartWorkflowOptions{
+		ID:        onejob.WorkflowID(ref.Owner, ref.Key),
+		TaskQueue: r.TaskQueue,
+		TypedSearchAttributes: temporal.NewSearchAttributes(
+			AttributeOwner.ValueSet(ref.Owner), AttributeKind.ValueSet(ref.Kind),
+			AttributeProvider.ValueSet(ref.Provider), AttributeStatus.ValueSet(string(onejob.StatusRunning))),
+		StaticSummary: shortened(fmt.Sprintf("%s · %s · %s", ref.Kind, ref.Provider, ref.Key)),
+		StaticDetails: fmt.Sprintf("Job `%s`: `onejob job get %s`", ref.JobID, ref.JobID),
+	}
+}
+
+// shortened cuts s to the 200 bytes that Temporal takes for a summary.
+func shortened(s string) string {
+	const most = 190
+	if len(s) <= most {
+		return s
+	}
+	for i := range s {
+		if i > most-4 {
+			return s[:i] + "…"
+		}
+	}
+	return s
+}
+
+// translate turns what Temporal's client said into the errors of package onejob.
+func translate(what string, err error) error {
+	if err == nil || errors.Is(err, context.Canceled) {
+		return err
+	}
+	if invalid, ok := errors.AsType[*serviceerror.InvalidArgument](err); ok {
+		return onejob.Errorf(onejob.CodeMisconfigured, "temporal refuses to %s: %w: if it speaks of search attributes, run 'onejob migrate up'", what, invalid)
+	}
+	if gone, ok := errors.AsType[*serviceerror.NamespaceNotFound](err); ok {
+		return onejob.Errorf(onejob.CodeMisconfigured, "temporal has no namespace %q: create it, or set TEMPORAL_NAMESPACE", gone.Namespace)
+	}
+	return onejob.Errorf(onejob.CodeServerUnreachable, "temporal does not answer (%s): %w", what, err)
+}
