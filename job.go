@@ -179,7 +179,8 @@ type Submitted struct {
 	JobID      string `json:"job_id"`
 	WorkflowID string `json:"workflow_id"`
 	Status     Status `json:"status"`
-	Created    bool   `json:"created"` // false: the same intent was there before
+	Created    bool   `json:"created"`  // false: the same intent was there before
+	Launched   bool   `json:"launched"` // false: accepted, and started as soon as Temporal answers again
 }
 
 // Outcome is what a job's workflow returns.

@@ -10,28 +10,12 @@ import (
 	"github.com/onejob/onejob"
 )
 
-// View is what the query job returns: the job as 'onejob job get' prints it, without the
-// payloads.
-type View struct {
-	JobID       string           `json:"job_id"`
-	WorkflowID  string           `json:"workflow_id"`
-	Status      onejob.Status    `json:"status"`
-	Owner       string           `json:"owner"`
-	Key         string           `json:"key"`
-	Kind        string           `json:"kind"`
-	Provider    string           `json:"provider"`
-	Fallbacks   []string         `json:"fallbacks"`
-	Version     int              `json:"version"`
-	CompletedBy int              `json:"completed_by"`
-	Error       *onejob.JobError `json:"error"`
-	Attempts    []onejob.Attempt `json:"attempts"`
-}
-
-func (j *jobRun) view() (View, error) {
+// view answers the query job.
+func (j *jobRun) view() (onejob.View, error) {
 	if !j.opened || j.openErr != nil {
-		return View{}, j.openErr
+		return onejob.View{}, j.openErr
 	}
-	return View{
+	return onejob.View{
 		JobID: j.ref.JobID, WorkflowID: onejob.WorkflowID(j.ref.Owner, j.ref.Key), Status: j.status(),
 		Owner: j.ref.Owner, Key: j.ref.Key, Kind: j.ref.Kind, Provider: j.ref.Provider,
 		Fallbacks: append([]string{}, j.ref.Fallbacks...), Version: j.progress.Version, CompletedBy: j.progress.CompletedBy,

@@ -1,0 +1,146 @@
+package starter
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"sync"
+	"time"
+
+	"github.com/onejob/onejob"
+	"github.com/onejob/onejob/postgres"
+)
+
+const (
+	insertTries   = 4               // of a transaction whose acknowledgement may have been lost
+	startPatience = 5 * time.Second // for Temporal, after which the reconciler starts the workflow
+	chunkJobs     = 64              // inserted in one round trip
+	chunkBytes    = 4 << 20         // of inputs in one round trip
+)
+
+// Submit makes the request a job, or finds the one that it is already. The row is
+// committed before the workflow starts. With Temporal down the job is accepted all the
+// same, Launched is false, and a worker's reconciler starts it later; an error of
+// Temporal that waiting will not mend is returned beside the accepted job.
+//
+// It fails with [onejob.ErrInvalidRequest] and [onejob.ErrConflict]; with
+// [onejob.ErrServerUnreachable] when Postgres does not answer: submit again, with the
+// same key.
+func (s *Starter) Submit(ctx context.Context, r onejob.Request) (onejob.Submitted, error) {
+	job, err := onejob.NewJob(r, s.catalog)
+	if err != nil {
+		return onejob.Submitted{}, err
+	}
+	registered, err := s.insert(ctx, job)
+	if err != nil {
+		return onejob.Submitted{}, err
+	}
+	return s.launch(ctx, registered[0])
+}
+
+// insert inserts the jobs, again if it is not known whether it did: their ids tell.
+func (s *Starter) insert(ctx context.Context, jobs ...onejob.Job) (registered []postgres.Registered, err error) {
+	for try := range insertTries {
+		if registered, err = s.store.InsertJobs(ctx, jobs...); !errors.Is(err, onejob.ErrServerUnreachable) {
+			return registered, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, err
+		case <-time.After(50 * time.Millisecond << try):
+		}
+	}
+	return nil, err
+}
+
+// launch starts the workflow of a job that has none yet.
+func (s *Starter) launch(ctx context.Context, r postgres.Registered) (onejob.Submitted, error) {
+	submitted := onejob.Submitted{JobID: r.Job.ID, WorkflowID: r.Job.WorkflowID, Status: r.Job.Status, Created: r.Created, Launched: true}
+	if r.Err != nil {
+		return submitted, r.Err
+	}
+	if r.Job.Status != onejob.StatusAccepted {
+		return submitted, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, startPatience)
+	defer cancel()
+	_, err := s.runs.Start(ctx, r.Job.Reference())
+	if err == nil {
+		return submitted, nil
+	}
+	submitted.Launched = false
+	s.logger.Warn("accepted; the workflow starts when temporal answers", "job_id", r.Job.ID, "error", err)
+	if errors.Is(err, onejob.ErrMisconfigured) {
+		return submitted, err
+	}
+	return submitted, nil
+}
+
+// SubmitAll submits the requests, many in one round trip, and yields for each, in their
+// order, what Submit would return. It stops when the caller stops or ctx ends.
+func (s *Starter) SubmitAll(ctx context.Context, requests iter.Seq[onejob.Request]) iter.Seq2[onejob.Submitted, error] {
+	return func(yield func(onejob.Submitted, error) bool) {
+		for chunk := range chunks(requests) {
+			for _, answer := range s.submitChunk(ctx, chunk) {
+				if !yield(answer.submitted, answer.err) {
+					return
+				}
+			}
+			if ctx.Err() != nil {
+				return
+			}
+		}
+	}
+}
+
+type answer struct {
+	submitted onejob.Submitted
+	err       error
+}
+
+// submitChunk submits the requests together. Those that are no jobs do not stop the rest.
+func (s *Starter) submitChunk(ctx context.Context, requests []onejob.Request) []answer {
+	answers := make([]answer, len(requests))
+	var jobs []onejob.Job
+	var places []int // of the jobs among the answers
+	for i, r := range requests {
+		job, err := onejob.NewJob(r, s.catalog)
+		if err != nil {
+			answers[i].err = err
+			continue
+		}
+		jobs, places = append(jobs, job), append(places, i)
+	}
+	registered, err := s.insert(ctx, jobs...)
+	var launching sync.WaitGroup
+	for k, i := range places {
+		if err != nil {
+			answers[i].err = err
+			continue
+		}
+		launching.Go(func() { answers[i].submitted, answers[i].err = s.launch(ctx, registered[k]) })
+	}
+	launching.Wait()
+	return answers
+}
+
+// chunks groups the requests into what is submitted together.
+func chunks(requests iter.Seq[onejob.Request]) iter.Seq[[]onejob.Request] {
+	return func(yield func([]onejob.Request) bool) {
+		var chunk []onejob.Request
+		size := 0
+		for r := range requests {
+			chunk = append(chunk, r)
+			size += len(r.Input)
+			if len(chunk) == chunkJobs || size >= chunkBytes {
+				if !yield(chunk) {
+					return
+				}
+				chunk, size = nil, 0
+			}
+		}
+		if len(chunk) > 0 {
+			yield(chunk)
+		}
+	}
+}

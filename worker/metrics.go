@@ -1,0 +1,76 @@
+package worker
+
+import (
+	"errors"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	otelprometheus "go.opentelemetry.io/otel/exporters/prometheus"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/contrib/opentelemetry"
+
+	"github.com/onejob/onejob"
+)
+
+// Metrics counts what a worker does, for Prometheus.
+type Metrics struct {
+	registry   *prometheus.Registry
+	attempts   *prometheus.CounterVec // by provider, state and reason
+	unknown    *prometheus.GaugeVec   // by provider; of the whole database, not of this worker
+	races      *prometheus.CounterVec // by provider of the loser
+	duplicates prometheus.Counter
+	launches   prometheus.Counter
+}
+
+// NewMetrics returns metrics with nothing counted.
+func NewMetrics() *Metrics {
+	m := &Metrics{
+		registry: prometheus.NewRegistry(),
+		attempts: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "onejob_attempts_total",
+			Help: "Attempts that this worker brought into a state, unknown ones included."}, []string{"provider", "state", "reason"}),
+		unknown: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "onejob_attempts_unknown",
+			Help: "Attempts that are unknown now, in the whole database."}, []string{"provider"}),
+		races: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "onejob_races_lost_total",
+			Help: "Results discarded because another had won, the job was closed or the attempt given up."}, []string{"provider"}),
+		duplicates: prometheus.NewCounter(prometheus.CounterOpts{Name: "onejob_duplicates_answered_total",
+			Help: "Submits at this process that found their job there already."}),
+		launches: prometheus.NewCounter(prometheus.CounterOpts{Name: "onejob_reconciler_launches_total",
+			Help: "Workflows that the reconciler started for open jobs that had none."}),
+	}
+	m.registry.MustRegister(m.attempts, m.unknown, m.races, m.duplicates, m.launches,
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return m
+}
+
+// Temporal returns a handler through which Temporal's SDK counts into the same registry.
+func (m *Metrics) Temporal() (client.MetricsHandler, error) {
+	exporter, err := otelprometheus.New(otelprometheus.WithRegisterer(m.registry), otelprometheus.WithoutScopeInfo())
+	if err != nil {
+		return nil, onejob.Errorf("", "metrics: %w", err)
+	}
+	meter := sdkmetric.NewMeterProvider(sdkmetric.WithReader(exporter)).Meter("temporal")
+	var failed error
+	handler := opentelemetry.NewMetricsHandler(opentelemetry.MetricsHandlerOptions{
+		Meter: meter, OnError: func(err error) { failed = errors.Join(failed, err) },
+	})
+	return handler, failed
+}
+
+// AttemptEnded implements [activities.Observer].
+func (m *Metrics) AttemptEnded(provider string, state onejob.AttemptState, reason onejob.Reason) {
+	m.attempts.WithLabelValues(provider, string(state), string(reason)).Inc()
+}
+
+// RaceLost implements [activities.Observer].
+func (m *Metrics) RaceLost(provider string) { m.races.WithLabelValues(provider).Inc() }
+
+// DuplicateAnswered implements [activities.Observer].
+func (m *Metrics) DuplicateAnswered() { m.duplicates.Inc() }
+
+func (m *Metrics) setUnknown(counts map[string]int) {
+	m.unknown.Reset()
+	for provider, n := range counts {
+		m.unknown.WithLabelValues(provider).Set(float64(n))
+	}
+}

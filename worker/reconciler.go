@@ -1,0 +1,82 @@
+package worker
+
+import (
+	"context"
+	"time"
+
+	"github.com/onejob/onejob"
+	"github.com/onejob/onejob/workflows"
+)
+
+// reconciler makes every open job have a workflow: it looks for those that nobody has
+// watched for a while, and starts a run where none is. A job whose run is there is left
+// alone: Temporal refuses the second start.
+type reconciler struct {
+	Config
+	runs workflows.Runs
+}
+
+const (
+	reconcileBatch   = 50 // jobs in one turn
+	reconcileTimeout = 30 * time.Second
+)
+
+func newReconciler(config Config, runs workflows.Runs) *reconciler {
+	return &reconciler{Config: config, runs: runs}
+}
+
+// run looks until ctx ends.
+func (r *reconciler) run(ctx context.Context) {
+	ticker := time.NewTicker(r.ReconcileEvery)
+	defer ticker.Stop()
+	for {
+		r.turn(ctx)
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+// turn takes batch after batch until none is full, and reads the gauges.
+func (r *reconciler) turn(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, reconcileTimeout)
+	defer cancel()
+	for ctx.Err() == nil {
+		jobs, err := r.Store.ClaimForReconcile(ctx, r.RelaunchAfter, reconcileBatch)
+		if err != nil {
+			r.Logger.Warn("the reconciler cannot read the open jobs; it tries again", "error", err)
+			return
+		}
+		for i := range jobs {
+			r.relaunch(ctx, &jobs[i])
+		}
+		if len(jobs) < reconcileBatch {
+			break
+		}
+	}
+	r.countUnknown(ctx)
+}
+
+// relaunch starts a run of the job if none is running. A failure is tried again at the
+// job's next turn.
+func (r *reconciler) relaunch(ctx context.Context, job *onejob.Job) {
+	started, err := r.runs.Restart(ctx, job.Reference())
+	switch {
+	case err != nil:
+		r.Logger.Warn("cannot launch the job's workflow; its next turn tries again", "job_id", job.ID, "error", err)
+	case started:
+		r.Metrics.launches.Inc()
+		r.Logger.Info("launched a job that had no workflow", "job_id", job.ID, "status", job.Status)
+	}
+}
+
+func (r *reconciler) countUnknown(ctx context.Context) {
+	counts, err := r.Store.CountUnknown(ctx)
+	if err != nil {
+		r.Logger.Warn("cannot count the unknown attempts", "error", err)
+		return
+	}
+	r.Metrics.setUnknown(counts)
+}

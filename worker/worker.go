@@ -1,0 +1,147 @@
+package worker
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/worker"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/onejob/onejob"
+	"github.com/onejob/onejob/activities"
+	"github.com/onejob/onejob/postgres"
+	"github.com/onejob/onejob/provider"
+	"github.com/onejob/onejob/workflows"
+)
+
+// Config is what a worker works with.
+type Config struct {
+	Store            *postgres.Store
+	Temporal         client.Client
+	Namespace        string // of the client; default "default"
+	Providers        *provider.Registry
+	Kinds            map[string]onejob.Kind
+	Limits           onejob.Limits
+	TaskQueue        string        // default [workflows.TaskQueue]
+	HeartbeatTimeout time.Duration // default 30 s; silence of a worker that makes its attempts unknown
+	Drain            time.Duration // default 30 s; what calls in flight get when the worker stops
+	ReconcileEvery   time.Duration // default 5 s; how often the reconciler looks
+	RelaunchAfter    time.Duration // default 1 min; how often an open job's workflow is looked for
+	Metrics          *Metrics      // default: counted and not served
+	Logger           *slog.Logger  // default [slog.Default]
+}
+
+// Option changes a worker.
+type Option func(*Config)
+
+// WithProvider adds a provider of the program's own; it replaces a configured one of the
+// same name.
+func WithProvider(p provider.Provider) Option {
+	return func(c *Config) { c.Providers = c.Providers.With(p) }
+}
+
+// Worker runs jobs.
+type Worker struct {
+	config     Config
+	temporal   worker.Worker
+	reconciler *reconciler
+}
+
+// How many of each run at once in one process. An attempt that only listens costs a
+// goroutine and a connection, so there is room for thousands beside those that work.
+const (
+	concurrentAttempts      = 4000
+	concurrentLocal         = 200
+	concurrentWorkflowTasks = 100
+	pollers                 = 10 // of each kind; fewer cost more per job, see docs/performance.md
+)
+
+// New returns a worker. It does nothing before [Worker.Run].
+func New(config Config, options ...Option) (*Worker, error) {
+	config = config.orDefault()
+	for _, option := range options {
+		option(&config)
+	}
+	if len(config.Providers.Names()) == 0 {
+		return nil, onejob.Errorf(onejob.CodeMisconfigured, "no provider is configured: name one in onejob.yaml, or pass worker.WithProvider")
+	}
+	runs := workflows.Runs{Client: config.Temporal, TaskQueue: config.TaskQueue}
+	w := &Worker{config: config, reconciler: newReconciler(config, runs)}
+	w.temporal = worker.New(config.Temporal, config.TaskQueue, config.temporalOptions())
+	w.register(runs)
+	return w, nil
+}
+
+func (c Config) orDefault() Config {
+	c.Namespace = cmp.Or(c.Namespace, client.DefaultNamespace)
+	c.TaskQueue = cmp.Or(c.TaskQueue, workflows.TaskQueue)
+	c.HeartbeatTimeout = cmp.Or(c.HeartbeatTimeout, 30*time.Second)
+	c.Drain = cmp.Or(c.Drain, 30*time.Second)
+	c.ReconcileEvery = cmp.Or(c.ReconcileEvery, 5*time.Second)
+	c.RelaunchAfter = cmp.Or(c.RelaunchAfter, time.Minute)
+	c.Logger = cmp.Or(c.Logger, slog.Default())
+	if c.Metrics == nil {
+		c.Metrics = NewMetrics()
+	}
+	if c.Providers == nil {
+		c.Providers = provider.NewRegistry()
+	}
+	return c
+}
+
+func (c Config) temporalOptions() worker.Options {
+	return worker.Options{
+		MaxConcurrentActivityExecutionSize:      concurrentAttempts,
+		MaxConcurrentLocalActivityExecutionSize: concurrentLocal,
+		MaxConcurrentWorkflowTaskExecutionSize:  concurrentWorkflowTasks,
+		MaxConcurrentActivityTaskPollers:        pollers,
+		MaxConcurrentWorkflowTaskPollers:        pollers,
+		MaxHeartbeatThrottleInterval:            c.HeartbeatTimeout / 3,
+		DefaultHeartbeatThrottleInterval:        c.HeartbeatTimeout / 3,
+		WorkerStopTimeout:                       c.Drain + recordingTime,
+		DisableRegistrationAliasing:             true,
+	}
+}
+
+// recordingTime is what writing the last outcomes gets after the drain.
+const recordingTime = 10 * time.Second
+
+// register tells Temporal's worker what it runs.
+func (w *Worker) register(runs workflows.Runs) {
+	w.temporal.RegisterWorkflowWithOptions((&workflows.Workflows{HeartbeatTimeout: w.config.HeartbeatTimeout}).Job,
+		workflow.RegisterOptions{Name: workflows.JobType})
+	w.temporal.RegisterActivity(activities.New(activities.Options{
+		Store:     w.config.Store,
+		Providers: w.config.Providers,
+		Catalog:   w.Catalog(),
+		Tell:      runs,
+		Observer:  w.config.Metrics,
+		Logger:    w.config.Logger,
+		Drain:     w.config.Drain,
+	}))
+}
+
+// Catalog returns what requests may name at this worker.
+func (w *Worker) Catalog() onejob.Catalog {
+	return onejob.Catalog{Kinds: w.config.Kinds, Providers: w.config.Providers.Defaults(), Limits: w.config.Limits}
+}
+
+// Run works until ctx ends, then drains. It fails at once, with the remedy, if Postgres
+// lacks the schema or Temporal the namespace or the search attributes.
+func (w *Worker) Run(ctx context.Context) error {
+	if err := errors.Join(w.config.Store.Check(ctx), workflows.CheckSearchAttributes(ctx, w.config.Temporal, w.config.Namespace)); err != nil {
+		return err
+	}
+	if err := w.temporal.Start(); err != nil {
+		return onejob.Errorf(onejob.CodeServerUnreachable, "the worker cannot start on temporal: %w", err)
+	}
+	w.config.Logger.Info("worker started", "task_queue", w.config.TaskQueue, "providers", w.config.Providers.Names())
+	w.reconciler.run(ctx)
+	w.config.Logger.Info("worker drains", "drain", w.config.Drain)
+	w.temporal.Stop()
+	return nil
+}
