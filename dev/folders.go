@@ -15,15 +15,41 @@ import (
 // ErrInUse means that the data folder already belongs to a running server.
 var ErrInUse = errors.New("the data folder is in use")
 
-// temporaryFolder makes a fresh folder which the account can reach.
+// abandonedAfter is the age from which a temporary folder that nobody holds is known to
+// have been left by a killed process, and not to be about to be taken.
+const abandonedAfter = time.Minute
+
+// temporaryFolder makes a fresh folder which the account can reach, and removes those
+// which killed processes left.
 func temporaryFolder(a account, name string) (string, error) {
 	for _, parent := range []string{os.TempDir(), "/tmp", "/var/tmp"} {
 		if !a.canReach(parent) {
 			continue
 		}
-		return os.MkdirTemp(realPath(parent), name+"-*")
+		parent = realPath(parent)
+		sweepAbandoned(parent, name)
+		return os.MkdirTemp(parent, name+"-*")
 	}
 	return "", fmt.Errorf("no temporary folder that the account %s can reach: set TMPDIR to one", a.name)
+}
+
+// sweepAbandoned removes what it may and can; the rest does no harm.
+func sweepAbandoned(parent, name string) {
+	folders, _ := filepath.Glob(filepath.Join(parent, name+"-*"))
+	for _, folder := range folders {
+		info, err := os.Lstat(filepath.Join(folder, lockName))
+		if err != nil || time.Since(info.ModTime()) < abandonedAfter {
+			continue
+		}
+		lock, err := tryLock(filepath.Join(folder, lockName))
+		if err != nil {
+			continue
+		}
+		if data := filepath.Join(folder, "data"); !servesData(postmasterOf(data), data) {
+			_ = os.RemoveAll(folder)
+		}
+		lock.release()
+	}
 }
 
 // persistentFolder is where the account keeps what belongs to dataDir: a folder inside
@@ -57,6 +83,12 @@ func cacheFolder(a account) (string, error) {
 	return folder, os.MkdirAll(folder, 0o755)
 }
 
+// lockPoll is how often a lock that another process holds is tried.
+const lockPoll = 200 * time.Millisecond
+
+// lockName is the file in a server's folder which its owner holds locked.
+const lockName = "lock"
+
 // folderLock is held until it is released or its process ends.
 type folderLock struct{ file *os.File }
 
@@ -88,14 +120,18 @@ func signLock(file *os.File) error {
 	return err
 }
 
-// awaitLock takes the lock file at path as soon as its holder releases it.
-func awaitLock(ctx context.Context, path string) (folderLock, error) {
-	for {
+// awaitLock takes the lock file at path as soon as its holder releases it. It calls
+// waits once if that is not at once.
+func awaitLock(ctx context.Context, path string, waits func()) (folderLock, error) {
+	for first := true; ; first = false {
 		lock, err := tryLock(path)
 		if !errors.Is(err, ErrInUse) {
 			return lock, err
 		}
-		if pause(ctx, 200*time.Millisecond) != nil {
+		if first {
+			waits()
+		}
+		if pause(ctx, lockPoll) != nil {
 			return folderLock{}, err
 		}
 	}

@@ -70,7 +70,7 @@ func (c *cluster) takeFolder(dataDir string) (err error) {
 		return err
 	}
 	c.log = serverLog{filepath.Join(c.dir, "postgres.log")}
-	c.lock, err = tryLock(filepath.Join(c.dir, "lock"))
+	c.lock, err = tryLock(filepath.Join(c.dir, lockName))
 	return err
 }
 

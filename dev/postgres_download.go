@@ -51,7 +51,9 @@ func (d download) binaries(ctx context.Context, progress *progress) (string, err
 	if isExecutable(filepath.Join(bin, "postgres")) {
 		return bin, nil
 	}
-	lock, err := awaitLock(ctx, d.folder()+".lock")
+	lock, err := awaitLock(ctx, d.folder()+".lock", func() {
+		progress.printf("another process downloads postgres: waiting for it")
+	})
 	if err != nil {
 		return "", err
 	}

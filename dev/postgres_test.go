@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 )
@@ -241,6 +242,41 @@ func TestOnlyThePostmasterOfTheDataServesIt(t *testing.T) {
 		}
 		if got := commandServes(args, "/x/data"); got != want {
 			t.Errorf("%q serves the data: %t, want %t", line, got, want)
+		}
+	}
+}
+
+func TestFoldersOfKilledOwnersAreSweptAndOthersAreNot(t *testing.T) {
+	t.Parallel()
+	parent := t.TempDir()
+	old := time.Now().Add(-2 * abandonedAfter)
+	folder := func(name string, locked time.Time) string {
+		dir := mustMake(t, parent, name)
+		lock, err := tryLock(filepath.Join(dir, lockName))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(lock.release)
+		if err := os.Chtimes(filepath.Join(dir, lockName), locked, locked); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.HasSuffix(name, "held") {
+			lock.release()
+		}
+		return dir
+	}
+	abandoned := folder("server-abandoned", old)
+	kept := []string{
+		folder("server-held", old), folder("server-fresh", time.Now()),
+		folder("other", old), mustMake(t, parent, "server-unlocked"),
+	}
+	sweepAbandoned(parent, "server")
+	if _, err := os.Stat(abandoned); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("%s is still there: %v", abandoned, err)
+	}
+	for _, dir := range kept {
+		if _, err := os.Stat(dir); err != nil {
+			t.Error(err)
 		}
 	}
 }

@@ -67,9 +67,18 @@ func readPID(path string) (int, error) {
 	return pid, nil
 }
 
+// postmasterOf is the id in the data's postmaster.pid; 0 when there is none.
+func postmasterOf(data string) int {
+	pid, err := readPID(filepath.Join(data, "postmaster.pid"))
+	if err != nil {
+		return 0
+	}
+	return pid
+}
+
 // servesData tells whether a process is alive and may be the postmaster of the data.
 func servesData(pid int, data string) bool {
-	if errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
+	if pid == 0 || errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
 		return false
 	}
 	return commandServes(commandLine(pid), data)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,8 +17,6 @@ import (
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
 	sdklog "go.temporal.io/sdk/log"
-
-	"log/slog"
 
 	"github.com/onejob/onejob/dev/internal/child"
 )
@@ -48,9 +47,10 @@ type TemporalOptions struct {
 type Temporal struct {
 	address, ui, namespace, cli string
 
-	process *child.Process // nil: external
-	dir     string         // of its log, and of its state unless temporary
-	release func() error   // gives dir up
+	process   *child.Process // nil: external
+	dir       string         // of its log, and of its state unless temporary
+	temporary bool
+	lock      folderLock
 }
 
 // StartTemporal returns a server which answers in all its namespaces: the one that
@@ -75,7 +75,7 @@ func StartTemporal(ctx context.Context, opts TemporalOptions) (*Temporal, error)
 		return nil, fmt.Errorf("start temporal: %w", err)
 	}
 	if err := t.startOnFreePorts(ctx, opts); err != nil {
-		return nil, errors.Join(fmt.Errorf("start temporal: %w", err), t.release())
+		return nil, errors.Join(fmt.Errorf("start temporal: %w", err), t.close())
 	}
 	return t, nil
 }
@@ -126,7 +126,7 @@ func (t *Temporal) Stop(ctx context.Context) error {
 	if err := t.process.Stop(ctx, syscall.SIGTERM); err != nil {
 		return fmt.Errorf("stop temporal: %w", err)
 	}
-	return t.release()
+	return t.close()
 }
 
 // Kill ends the server at once, as a crash does. It fails with [ErrExternal] when the
@@ -141,19 +141,25 @@ func (t *Temporal) Kill() error {
 // takeFolder takes the folder for the log, and for the state if it is to last.
 func (t *Temporal) takeFolder(dataDir string) (err error) {
 	if dataDir == "" {
-		t.dir, err = os.MkdirTemp("", "onejob-temporal-*")
-		t.release = func() error { return os.RemoveAll(t.dir) }
+		t.dir, err = temporaryFolder(account{}, "onejob-temporal")
+	} else {
+		t.dir, err = persistentFolder(account{}, dataDir, "temporal")
+	}
+	if err != nil {
 		return err
 	}
-	if t.dir, err = filepath.Abs(filepath.Join(dataDir, "temporal")); err != nil {
-		return err
-	}
-	if err := os.MkdirAll(t.dir, 0o755); err != nil {
-		return err
-	}
-	lock, err := tryLock(filepath.Join(t.dir, "lock"))
-	t.release = func() error { lock.release(); return nil }
+	t.temporary = dataDir == ""
+	t.lock, err = tryLock(filepath.Join(t.dir, lockName))
 	return err
+}
+
+// close gives the folder up, and removes it when it is temporary.
+func (t *Temporal) close() error {
+	defer t.lock.release()
+	if !t.temporary {
+		return nil
+	}
+	return os.RemoveAll(t.dir)
 }
 
 func (t *Temporal) startOnFreePorts(ctx context.Context, opts TemporalOptions) error {
@@ -251,9 +257,13 @@ func (t *Temporal) awaitReady(ctx context.Context, log serverLog, begin int64, n
 	})
 }
 
+// quietLogger keeps the SDK's messages from those who wait for a server.
+func quietLogger() sdklog.Logger {
+	return sdklog.NewStructuredLogger(slog.New(slog.DiscardHandler))
+}
+
 func describeNamespaces(ctx context.Context, address string, namespaces []string) error {
-	quiet := sdklog.NewStructuredLogger(slog.New(slog.DiscardHandler))
-	c, err := client.DialContext(ctx, client.Options{HostPort: address, Logger: quiet})
+	c, err := client.DialContext(ctx, client.Options{HostPort: address, Logger: quietLogger()})
 	if err != nil {
 		return err
 	}

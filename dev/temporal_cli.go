@@ -76,6 +76,7 @@ func builtCLI(ctx context.Context, progress *progress) (string, error) {
 	return cliBuild{
 		target:   filepath.Join(cache, "bin", name),
 		progress: progress,
+		every:    progressEvery,
 		began:    time.Now(),
 	}.binary(ctx)
 }
@@ -84,6 +85,7 @@ func builtCLI(ctx context.Context, progress *progress) (string, error) {
 type cliBuild struct {
 	target   string
 	progress *progress
+	every    time.Duration // between two lines of progress
 	began    time.Time
 }
 
@@ -98,7 +100,9 @@ func (b cliBuild) binary(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", ErrNoCLI
 	}
-	lock, err := awaitLock(ctx, b.target+".lock")
+	lock, err := awaitLock(ctx, b.target+".lock", func() {
+		b.progress.printf("another process builds the temporal CLI: waiting for it")
+	})
 	if err != nil {
 		return "", fmt.Errorf("wait for the build of the temporal CLI: %w", err)
 	}
@@ -155,7 +159,7 @@ func (b cliBuild) compile(ctx context.Context, work, gocmd, built string) error 
 // report says every few seconds how far the build is, until done is closed.
 func (b cliBuild) report(done <-chan struct{}, output *buildOutput) {
 	b.progress.printf("building the temporal CLI %s: once only, about 5 minutes on two cores", cliVersion)
-	ticker := time.NewTicker(progressEvery)
+	ticker := time.NewTicker(b.every)
 	defer ticker.Stop()
 	for {
 		select {
