@@ -35,7 +35,9 @@ func (s *Starter) Submit(ctx context.Context, r onejob.Request) (onejob.Submitte
 	if err != nil {
 		return onejob.Submitted{}, err
 	}
-	return s.launch(ctx, registered[0])
+	submitted, err := s.launch(ctx, registered[0])
+	submitted.Notices = r.Notices()
+	return submitted, err
 }
 
 // insert inserts the jobs, again if it is not known whether it did: their ids tell.
@@ -118,7 +120,10 @@ func (s *Starter) submitChunk(ctx context.Context, requests []onejob.Request) []
 			answers[i].err = err
 			continue
 		}
-		launching.Go(func() { answers[i].submitted, answers[i].err = s.launch(ctx, registered[k]) })
+		launching.Go(func() {
+			answers[i].submitted, answers[i].err = s.launch(ctx, registered[k])
+			answers[i].submitted.Notices = requests[i].Notices()
+		})
 	}
 	launching.Wait()
 	return answers
