@@ -73,6 +73,7 @@ func refusingStreams(t *testing.T) *rawserver.Server {
 			}
 			if n > 0 {
 				t.Error("the request was sent again")
+				return
 			}
 			_ = frames.WriteRSTStream(stream, http2.ErrCodeRefusedStream)
 		}
@@ -113,5 +114,14 @@ func TestSentMeansThatTheSocketTookAByte(t *testing.T) {
 				t.Errorf("sent %v, error %v", trace.Sent(), err)
 			}
 		})
+	}
+}
+
+// ProxyFromEnvironment reads the environment once per process, so a proxy set by a
+// test would prove nothing.
+func TestProxyOfTheEnvironmentIsNotUsed(t *testing.T) {
+	client, err := New(Options{})
+	if err != nil || client.base.Proxy != nil {
+		t.Errorf("a proxy function is set, error %v", err)
 	}
 }
