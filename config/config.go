@@ -47,7 +47,7 @@ type HTTPProvider struct {
 	Unpriced    bool // it may be used without a price
 	NoEffect    []int
 	Refused     []int
-	Proxy       string // URL; empty: as the environment says
+	Proxy       string // URL; empty: none, whatever the environment says
 }
 
 // Headers are headers by canonical name. Their values may be secrets, so printing them

@@ -8,8 +8,8 @@ import (
 	"github.com/onejob/onejob/config"
 )
 
-// provider is a file with one provider, to which lines are added from line 5 on.
-func provider(lines ...string) string {
+// withProvider is a file with one provider, to which lines are added from line 5 on.
+func withProvider(lines ...string) string {
 	return "providers:\n  primary:\n    type: http\n    url: https://p.example\n    " + strings.Join(lines, "\n    ") + "\n"
 }
 
@@ -23,16 +23,16 @@ func TestEveryRefusalNamesLineValueAndRemedy(t *testing.T) {
 		line      string
 		words     []string
 	}{
-		{"unknown field", provider("timout: 10s"), "5", []string{`unknown field "timout"`, "providers.primary", "did you mean timeout?"}},
-		{"unknown field, other case", provider("Timeout: 10s"), "5", []string{`"Timeout"`, "did you mean timeout?"}},
-		{"unknown field, nothing like it", provider("colour: red"), "5", []string{`"colour"`, "use one of certain, headers"}},
+		{"unknown field", withProvider("timout: 10s"), "5", []string{`unknown field "timout"`, "providers.primary", "did you mean timeout?"}},
+		{"unknown field, other case", withProvider("Timeout: 10s"), "5", []string{`"Timeout"`, "did you mean timeout?"}},
+		{"unknown field, nothing like it", withProvider("colour: red"), "5", []string{`"colour"`, "use one of certain, headers"}},
 		{"unknown section", "\n\nproviderz: {}", "3", []string{`unknown field "providerz" in the file`, "did you mean providers?"}},
 		{"unknown field of the worker", "worker:\n  drian: 1s", "2", []string{`"drian"`, "did you mean drain?"}},
 		{"consumers are not there yet", "consumers: {}", "1", []string{`"consumers"`}},
 		{"a name of a megabyte", strings.Repeat("x", 1<<20) + ": 1", "1", []string{"unknown field"}},
 		{"provider twice", "providers:\n  a: {type: http, url: 'https://a.example'}\n  a: {}", "3", []string{`"a" stands twice`, "line 2", "remove one"}},
-		{"field twice", provider("timeout: 1s", "timeout: 2s"), "6", []string{`"timeout" stands twice`, "line 5"}},
-		{"header twice in two spellings", provider("headers:", "  X-Team: a", "  x-team: b"), "7", []string{"headers.x-team", "stands twice"}},
+		{"field twice", withProvider("timeout: 1s", "timeout: 2s"), "6", []string{`"timeout" stands twice`, "line 5"}},
+		{"header twice in two spellings", withProvider("headers:", "  X-Team: a", "  x-team: b"), "7", []string{"headers.x-team", "stands twice"}},
 		{"two documents", "kinds: {}\n---\nkinds: {}\n", "2", []string{"second document", "keep one"}},
 		{"empty", "", "1", []string{"empty", "providers and kinds"}},
 		{"comment only", "# nothing\n", "1", []string{"empty"}},
@@ -47,33 +47,34 @@ func TestEveryRefusalNamesLineValueAndRemedy(t *testing.T) {
 		{"provider without url", "providers:\n  p: {type: http}", "2", []string{"providers.p has no url"}},
 		{"provider with a blank in its name", "providers:\n  'a b': {}", "2", []string{`"a b"`, "without white space"}},
 		{"kind without a name", "kinds:\n  '': {}", "2", []string{`""`, "1 to 100 bytes"}},
-		{"url without a scheme", provider("proxy: proxy.example:3128"), "5", []string{"proxy.example:3128", "absolute URL", "http://host"}},
+		{"url without a scheme", withProvider("proxy: proxy.example:3128"), "5", []string{"proxy.example:3128", "absolute URL", "http://host"}},
 		{"url by file", "providers:\n  p:\n    url: file:///etc/passwd", "3", []string{"file:///etc/passwd", "https://host"}},
 		{"url that is a number", "providers:\n  p:\n    url: 7", "3", []string{"the number 7", "in quotes"}},
 		{"url with a password", "providers:\n  p:\n    url: https://me:hunter2@p.example", "3", []string{"password", "${env:NAME}"}},
-		{"duration without unit", provider("timeout: 10"), "5", []string{"timeout is the number 10", "10s"}},
-		{"duration in words", provider("timeout: ten"), "5", []string{`"ten"`, "10s"}},
-		{"no time at all", provider("timeout: 0s"), "5", []string{"0s", "from 1ms"}},
-		{"negative time", provider("listen_for: -1s"), "5", []string{"-1s", "720h"}},
-		{"timeout over a day", provider("timeout: 25h"), "5", []string{"25h", "24h"}},
-		{"listening shorter than the timeout", provider("timeout: 1h"), "2", []string{"listen_for 10m0s", "timeout 1h0m0s", "at least as long"}},
+		{"duration without unit", withProvider("timeout: 10"), "5", []string{"timeout is the number 10", "10s"}},
+		{"duration in words", withProvider("timeout: ten"), "5", []string{`"ten"`, "10s"}},
+		{"no time at all", withProvider("timeout: 0s"), "5", []string{"0s", "from 1ms"}},
+		{"negative time", withProvider("listen_for: -1s"), "5", []string{"-1s", "720h"}},
+		{"timeout over a day", withProvider("timeout: 25h"), "5", []string{"25h", "24h"}},
+		{"listening shorter than the timeout", withProvider("timeout: 1h"), "2", []string{"listen_for 10m0s", "timeout 1h0m0s", "at least as long"}},
 		{"heartbeat of no time", "worker: {heartbeat_timeout: 0s}", "1", []string{"heartbeat_timeout", "100ms"}},
-		{"certain time-out", provider("certain: {no_effect: [408]}"), "5", []string{"no_effect[0] is 408", "time-out", "remove it"}},
-		{"certain gateway time-out", provider("certain:", "  refused:", "    - 500", "    - 504"), "8", []string{"refused[1] is 504", "time-out"}},
-		{"certain time-out of a proxy network", provider("certain: {refused: [524]}"), "5", []string{"524"}},
-		{"certain success", provider("certain: {no_effect: [200]}"), "5", []string{"200", "300 to 599"}},
-		{"certain twice", provider("certain: {no_effect: [500], refused: [500]}"), "5", []string{"500", "name it once"}},
-		{"certain in words", provider("certain: {no_effect: [all]}"), "5", []string{`"all"`, "300 to 599"}},
-		{"certain without a list", provider("certain: {no_effect: 500}"), "5", []string{"the number 500", "as a list"}},
-		{"unpriced by another word", provider("unpriced: yes please"), "5", []string{`"yes please"`, "use allow"}},
-		{"idempotency without header", provider("idempotency: {window: 1h}"), "5", []string{"has no header", "Idempotency-Key"}},
-		{"idempotency header that is none", provider("idempotency: {header: 'a b'}"), "5", []string{`"a b"`, "HTTP header"}},
-		{"idempotency header under headers too", provider("idempotency: {header: x-key}", "headers: {X-Key: a}"), "2", []string{"X-Key", "remove it there"}},
-		{"lookup without ref", provider("lookup: {url: 'https://p.example'}"), "5", []string{"{ref}"}},
-		{"lookup that slows down backwards", provider("lookup: {url: 'https://p.example/{ref}', interval: 2m}"), "5", []string{"max_interval 1m0s", "interval 2m0s"}},
-		{"no request at once", provider("limits: {concurrent: 0}"), "5", []string{"the number 0", "from 1"}},
-		{"no request per second", provider("limits: {per_second: 0}"), "5", []string{"the number 0", "above 0"}},
-		{"no number of requests", provider("limits: {per_second: .nan}"), "5", []string{"nan", "above 0"}},
+		{"certain time-out", withProvider("certain: {no_effect: [408]}"), "5", []string{"no_effect[0] is 408", "time-out", "remove it"}},
+		{"certain gateway time-out", withProvider("certain:", "  refused:", "    - 500", "    - 504"), "8", []string{"refused[1] is 504", "time-out"}},
+		{"certain time-out of a proxy network", withProvider("certain: {refused: [524]}"), "5", []string{"524"}},
+		{"certain success", withProvider("certain: {no_effect: [200]}"), "5", []string{"200", "400 to 599"}},
+		{"certain redirect", withProvider("certain: {no_effect: [302]}"), "5", []string{"302", "400 to 599"}},
+		{"certain twice", withProvider("certain: {no_effect: [500], refused: [500]}"), "5", []string{"500", "name it once"}},
+		{"certain in words", withProvider("certain: {no_effect: [all]}"), "5", []string{`"all"`, "400 to 599"}},
+		{"certain without a list", withProvider("certain: {no_effect: 500}"), "5", []string{"the number 500", "as a list"}},
+		{"unpriced by another word", withProvider("unpriced: yes please"), "5", []string{`"yes please"`, "use allow"}},
+		{"idempotency without header", withProvider("idempotency: {window: 1h}"), "5", []string{"has no header", "Idempotency-Key"}},
+		{"idempotency header that is none", withProvider("idempotency: {header: 'a b'}"), "5", []string{`"a b"`, "HTTP header"}},
+		{"idempotency header under headers too", withProvider("idempotency: {header: x-key}", "headers: {X-Key: a}"), "2", []string{"X-Key", "remove it there"}},
+		{"lookup without ref", withProvider("lookup: {url: 'https://p.example'}"), "5", []string{"{ref}"}},
+		{"lookup that slows down backwards", withProvider("lookup: {url: 'https://p.example/{ref}', interval: 2m}"), "5", []string{"max_interval 1m0s", "interval 2m0s"}},
+		{"no request at once", withProvider("limits: {concurrent: 0}"), "5", []string{"the number 0", "from 1"}},
+		{"no request per second", withProvider("limits: {per_second: 0}"), "5", []string{"the number 0", "above 0"}},
+		{"no number of requests", withProvider("limits: {per_second: .nan}"), "5", []string{"nan", "above 0"}},
 		{"limit with a fraction", "limits: {depth: 1.5}", "1", []string{"1.5", "whole number"}},
 		{"limit beyond an int", "limits: {input_bytes: 99999999999999999999}", "1", []string{"whole number"}},
 		{"side effects by another word", "kinds: {a: {side_effects: some}}", "1", []string{`"some"`, "none or external"}},
@@ -85,7 +86,7 @@ func TestEveryRefusalNamesLineValueAndRemedy(t *testing.T) {
 		{"negative price", price("provider: primary, price: -1"), "3", []string{"-1", "exact decimal"}},
 		{"price in another money", price("provider: primary, currency: dollars"), "3", []string{`"dollars"`, "USD"}},
 		{"price twice", price("provider: primary, model: m, unit: call, price: 1, currency: USD}\n  - {provider: primary, model: m, unit: call, price: 2, currency: USD"), "4", []string{"second price", "call"}},
-		{"model without a price", provider("model: m"), "2", []string{`"primary"`, `"m"`, "unpriced: allow"}},
+		{"model without a price", withProvider("model: m"), "2", []string{`"primary"`, `"m"`, "unpriced: allow"}},
 	} {
 		t.Run(c.why, func(t *testing.T) {
 			mustRefuse(t, c.text, c.line, c.words...)
@@ -139,19 +140,20 @@ func TestSecretsComeByReferenceOnly(t *testing.T) {
 		{"reference without end", "X-Team: 'a ${env:PRIMARY_TOKEN'", []string{"${env:PRIMARY_TOKEN", "not a reference"}},
 		{"reference without name", "X-Team: '${env:}'", []string{"${env:}", "not a reference"}},
 		{"header of ours", "Onejob-Job: x", []string{"set by onejob itself"}},
+		{"key of an attempt", "idempotency-key: always-the-same", []string{"set by onejob itself"}},
 		{"header of the transport", "content-length: '5'", []string{"set by onejob itself"}},
 		{"header that is none", "'X Team': x", []string{"HTTP header"}},
 		{"header that is a number", "X-Version: 2", []string{"the number 2", "in quotes"}},
 	} {
-		t.Run(c.why, func(t *testing.T) { mustRefuse(t, provider("headers:", "  "+c.header), "6", c.words...) })
+		t.Run(c.why, func(t *testing.T) { mustRefuse(t, withProvider("headers:", "  "+c.header), "6", c.words...) })
 	}
 }
 
 func TestReferencesAreReadWhereSecretsBelongOnly(t *testing.T) {
-	mustRefuse(t, provider("model: ${env:PRIMARY_TOKEN}"), "5", "url, proxy and headers only")
+	mustRefuse(t, withProvider("model: ${env:PRIMARY_TOKEN}"), "5", "url, proxy and headers only")
 	mustRefuse(t, "providers:\n  p:\n    url: ${env:ABSENT}", "3", "providers.p.url", "ABSENT")
 	mustRefuse(t, "providers:\n  p:\n    url: ${env:NO_URL}", "3", "${env:NO_URL}", "absolute URL")
-	c := mustParse(t, provider("proxy: http://me:${env:PRIMARY_TOKEN}@proxy.example"))
+	c := mustParse(t, withProvider("proxy: http://me:${env:PRIMARY_TOKEN}@proxy.example"))
 	if c.HTTP[0].Proxy != "http://me:s3cret@proxy.example" {
 		t.Errorf("proxy %q", c.HTTP[0].Proxy)
 	}
@@ -159,7 +161,7 @@ func TestReferencesAreReadWhereSecretsBelongOnly(t *testing.T) {
 
 func TestAVariableIsNotReadAgainForReferences(t *testing.T) {
 	env := func(string) (string, bool) { return "${env:OTHER}", true }
-	c, err := config.Parse("onejob.yaml", []byte(provider("headers: {X-Team: '${env:A}'}")), env)
+	c, err := config.Parse("onejob.yaml", []byte(withProvider("headers: {X-Team: '${env:A}'}")), env)
 	if err != nil || c.HTTP[0].Headers["X-Team"] != "${env:OTHER}" {
 		t.Errorf("%+v, %v", c, err)
 	}
@@ -174,15 +176,17 @@ func TestAnAnchorMayBeUsedAgain(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	f.Add(provider("timout: 10s"))
-	f.Add(provider("headers: {Authorization: 'Bearer ${env:PRIMARY_TOKEN}'}", "certain: {no_effect: [409]}"))
+	f.Add(withProvider("timout: 10s"))
+	f.Add(withProvider("headers: {Authorization: 'Bearer ${env:PRIMARY_TOKEN}'}", "certain: {no_effect: [409]}"))
 	f.Add("kinds: &k\n  a: *k\n")
 	f.Add("a: {<<: {b: c}}\n---\n")
 	f.Add("\ufeffkinds: {[a]: !!binary x}")
 	f.Fuzz(func(t *testing.T, text string) {
 		c, err := config.Parse("onejob.yaml", []byte(text), environment)
 		if err == nil {
-			c.Catalog()
+			if _, err := c.Providers(); err != nil {
+				t.Errorf("the parser takes what the adapter refuses: %v", err)
+			}
 			return
 		}
 		message := err.Error()

@@ -107,10 +107,10 @@ func currency(e element) (string, error) {
 	return s, err
 }
 
-// status is an HTTP status that may be declared certain: one that is an answer. A
+// status is an HTTP status that may be declared certain: an error that is an answer. A
 // time-out, ours or a gateway's, says nothing about what happened behind it.
 func status(e element) (int, error) {
-	n, err := whole(300, 599)(e)
+	n, err := whole(400, 599)(e)
 	if err == nil && slices.Contains(timeouts, n) {
 		return 0, e.errorf("is %d, a time-out: it cannot be certain, remove it", n)
 	}

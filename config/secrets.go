@@ -90,4 +90,4 @@ func (e element) checkHeader(name, canonical string) error {
 }
 
 // ownHeaders belong to the adapter or the transport.
-var ownHeaders = []string{"Host", "Content-Length", "Content-Type", "Transfer-Encoding", "Connection", "Te", "Trailer", "Upgrade", "Expect"}
+var ownHeaders = []string{"Idempotency-Key", "X-Idempotency-Key", "Host", "Content-Length", "Content-Type", "Transfer-Encoding", "Connection", "Te", "Trailer", "Upgrade", "Expect"}
