@@ -26,6 +26,7 @@ func mustFingerprint(t *testing.T, i onejob.Intent) string {
 }
 
 func TestFingerprintsMatchTheSharedVectors(t *testing.T) {
+	t.Parallel()
 	type vector struct {
 		A, B, Why   string
 		Same, Error bool
@@ -46,6 +47,7 @@ func TestFingerprintsMatchTheSharedVectors(t *testing.T) {
 
 // TestFingerprintIsStable pins version 1: a stored fingerprint must match for ever.
 func TestFingerprintIsStable(t *testing.T) {
+	t.Parallel()
 	i := onejob.Intent{Kind: "ticket", Provider: "primary", Fallbacks: []string{"second"}, Hedge: true, CallbackURL: "https://acme.example/cb", Input: json.RawMessage(`{"b":[1.50,"é"],"a":null}`)}
 	const want = "46844edfd7092f1315c0230e14a600edca217a4c868b9a6acc9c97b66f770922"
 	if got := mustFingerprint(t, i); got != want || onejob.FingerprintVersion != 1 {
@@ -54,6 +56,7 @@ func TestFingerprintIsStable(t *testing.T) {
 }
 
 func TestSpellingsOfOneValueShareAFingerprint(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct{ why, a, b string }{
 		{"negative zero", `-0.0`, `0`},
 		{"zero with an exponent", `0e999`, `0`},
@@ -75,6 +78,7 @@ func TestSpellingsOfOneValueShareAFingerprint(t *testing.T) {
 }
 
 func TestDifferentValuesHaveDifferentFingerprints(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct{ why, a, b string }{
 		{"normal forms", `"é"`, `"e\u0301"`},
 		{"sign", `-1`, `1`},
@@ -96,6 +100,7 @@ func TestDifferentValuesHaveDifferentFingerprints(t *testing.T) {
 }
 
 func TestEveryPartOfTheIntentIsInTheFingerprint(t *testing.T) {
+	t.Parallel()
 	base := onejob.Intent{Kind: "k", Provider: "p", Fallbacks: []string{"a", "b"}, Input: json.RawMessage(`1`)}
 	for why, change := range map[string]func(*onejob.Intent){
 		"kind":             func(i *onejob.Intent) { i.Kind = "k2" },
@@ -119,6 +124,7 @@ func TestEveryPartOfTheIntentIsInTheFingerprint(t *testing.T) {
 }
 
 func TestNoFallbacksIsTheSameAsAnEmptyList(t *testing.T) {
+	t.Parallel()
 	none, empty := intentWith(`1`), intentWith(`1`)
 	empty.Fallbacks = []string{}
 	if mustFingerprint(t, none) != mustFingerprint(t, empty) {
@@ -127,6 +133,7 @@ func TestNoFallbacksIsTheSameAsAnEmptyList(t *testing.T) {
 }
 
 func TestInputThatIsNotOneJSONValueIsRefused(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct{ why, input, word string }{
 		{"lone high surrogate", `"\ud83e"`, "surrogate"},
 		{"lone low surrogate", `"\uddfe"`, "surrogate"},
@@ -158,6 +165,7 @@ func TestInputThatIsNotOneJSONValueIsRefused(t *testing.T) {
 }
 
 func TestDepthIsLimited(t *testing.T) {
+	t.Parallel()
 	nested := func(levels int) string { return strings.Repeat("[", levels) + strings.Repeat("]", levels) }
 	mustFingerprint(t, intentWith(nested(depth)))
 	_, err := onejob.Fingerprint(intentWith(nested(depth+1)), depth)
@@ -167,6 +175,7 @@ func TestDepthIsLimited(t *testing.T) {
 }
 
 func TestMegabyteInputs(t *testing.T) {
+	t.Parallel()
 	long := `"` + strings.Repeat("日本語", 120_000) + `"`
 	digits := strings.Repeat("9", 1<<20)
 	var members bytes.Buffer

@@ -51,6 +51,7 @@ func mustRefuse(t *testing.T, err error, words ...string) {
 }
 
 func TestWorkflowIDsMatchTheSharedVectors(t *testing.T) {
+	t.Parallel()
 	type vector struct {
 		Owner, Key string
 		WorkflowID string `json:"workflow_id"`
@@ -66,6 +67,7 @@ func TestWorkflowIDsMatchTheSharedVectors(t *testing.T) {
 }
 
 func TestInvalidIdentitiesAreRefused(t *testing.T) {
+	t.Parallel()
 	type vector struct{ Owner, Key, Why string }
 	cases := readCases[vector](t, "invalid_identities.json")
 	cases = append(cases,
@@ -85,6 +87,7 @@ func TestInvalidIdentitiesAreRefused(t *testing.T) {
 }
 
 func TestIdentityIsTakenAsWritten(t *testing.T) {
+	t.Parallel()
 	for _, key := range []string{"a b", "a\u200bb", "टिकट", "k/../k", strings.Repeat("k", onejob.MaxKeyBytes), "🧾", "%00"} {
 		if err := onejob.CheckIdentity(strings.Repeat("o", onejob.MaxOwnerBytes), key); err != nil {
 			t.Errorf("key %q: %v", key, err)
@@ -93,6 +96,7 @@ func TestIdentityIsTakenAsWritten(t *testing.T) {
 }
 
 func TestIdentityErrorShowsTheStartOfALongValue(t *testing.T) {
+	t.Parallel()
 	long := "start-" + strings.Repeat("ü", 4000)
 	err := onejob.CheckIdentity("acme", long)
 	mustRefuse(t, err, "key", `"start-`, "8006 bytes", "at most 255")
@@ -106,6 +110,7 @@ func identities(maxBytes int) *rapid.Generator[string] {
 }
 
 func TestWorkflowIDIsInjective(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		owner1, key1 := identities(onejob.MaxOwnerBytes).Draw(t, "owner1"), identities(onejob.MaxKeyBytes).Draw(t, "key1")
 		owner2, key2 := identities(onejob.MaxOwnerBytes).Draw(t, "owner2"), identities(onejob.MaxKeyBytes).Draw(t, "key2")
@@ -119,6 +124,7 @@ func TestWorkflowIDIsInjective(t *testing.T) {
 // TestWorkflowIDIsInjectiveAcrossTheSlash moves the border between owner and key
 // through one text, where an unescaped separator would show.
 func TestWorkflowIDIsInjectiveAcrossTheSlash(t *testing.T) {
+	t.Parallel()
 	for _, text := range []string{"a/b/c", "a%2Fb/c", "////", strings.Repeat("/", 190)} {
 		seen := map[string]int{}
 		for i := 1; i < len(text); i++ {

@@ -42,6 +42,7 @@ func mustNewJob(t *testing.T, change func(*onejob.Request)) onejob.Job {
 func unchanged(*onejob.Request) {}
 
 func TestNewJobFillsInTheDefaults(t *testing.T) {
+	t.Parallel()
 	job := mustNewJob(t, unchanged)
 	if job.Timeout != 10*time.Second || job.ListenFor != 10*time.Minute || job.MaxAttempts != onejob.DefaultMaxAttempts || job.HedgeAfter != 0 {
 		t.Errorf("defaults: %+v", job)
@@ -58,6 +59,7 @@ func TestNewJobFillsInTheDefaults(t *testing.T) {
 }
 
 func TestNewJobGivesEveryJobAnIDOfVersion7(t *testing.T) {
+	t.Parallel()
 	first, second := mustNewJob(t, unchanged), mustNewJob(t, unchanged)
 	id, err := uuid.Parse(first.ID)
 	if err != nil || id.Version() != 7 || first.ID == second.ID {
@@ -66,6 +68,7 @@ func TestNewJobGivesEveryJobAnIDOfVersion7(t *testing.T) {
 }
 
 func TestDefaultLeftOutEqualsDefaultSpelledOut(t *testing.T) {
+	t.Parallel()
 	plain := mustNewJob(t, unchanged)
 	spelled := mustNewJob(t, func(r *onejob.Request) {
 		r.Timeout, r.ListenFor = onejob.Duration(10*time.Second), onejob.Duration(10*time.Minute)
@@ -77,6 +80,7 @@ func TestDefaultLeftOutEqualsDefaultSpelledOut(t *testing.T) {
 }
 
 func TestTimesAttemptsAndLabelsAreNotIntent(t *testing.T) {
+	t.Parallel()
 	plain := mustNewJob(t, unchanged)
 	for why, change := range map[string]func(*onejob.Request){
 		"timeout":      func(r *onejob.Request) { r.Timeout = onejob.Duration(time.Second) },
@@ -91,6 +95,7 @@ func TestTimesAttemptsAndLabelsAreNotIntent(t *testing.T) {
 }
 
 func TestIntentIsFingerprinted(t *testing.T) {
+	t.Parallel()
 	plain := func(r *onejob.Request) { r.Kind, r.Fallbacks = "summary", []string{"second", "third"} }
 	base := mustNewJob(t, plain)
 	for why, change := range map[string]func(*onejob.Request){
@@ -109,6 +114,7 @@ func TestIntentIsFingerprinted(t *testing.T) {
 }
 
 func TestHowLongAHedgeWaitsIsNotIntent(t *testing.T) {
+	t.Parallel()
 	hedged := func(after time.Duration) onejob.Job {
 		return mustNewJob(t, func(r *onejob.Request) { r.Kind, r.HedgeAfter = "summary", onejob.Duration(after) })
 	}
@@ -118,6 +124,7 @@ func TestHowLongAHedgeWaitsIsNotIntent(t *testing.T) {
 }
 
 func TestNewJobRefusesWithValueAndRemedy(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		why    string
 		change func(*onejob.Request)
@@ -165,6 +172,7 @@ func TestNewJobRefusesWithValueAndRemedy(t *testing.T) {
 }
 
 func TestNewJobRefusesMoreThanTwentyFallbacks(t *testing.T) {
+	t.Parallel()
 	c, r := catalog(), request()
 	for i := range 21 {
 		name := fmt.Sprintf("f%d", i)
@@ -180,6 +188,7 @@ func TestNewJobRefusesMoreThanTwentyFallbacks(t *testing.T) {
 }
 
 func TestNewJobTakesTheBounds(t *testing.T) {
+	t.Parallel()
 	mustNewJob(t, func(r *onejob.Request) {
 		r.Kind = "summary"
 		r.Timeout, r.ListenFor = onejob.Duration(24*time.Hour), onejob.Duration(720*time.Hour)
@@ -190,6 +199,7 @@ func TestNewJobTakesTheBounds(t *testing.T) {
 }
 
 func TestReferenceCarriesNoPayload(t *testing.T) {
+	t.Parallel()
 	job := mustNewJob(t, func(r *onejob.Request) { r.Input, r.Fallbacks = json.RawMessage(`"confidential"`), []string{"second"} })
 	text, err := json.Marshal(job.Reference())
 	if err != nil || strings.Contains(string(text), "confidential") {

@@ -61,6 +61,7 @@ func alone(maxAttempts int) onejob.Plan {
 }
 
 func TestPlanNamesTheNextStep(t *testing.T) {
+	t.Parallel()
 	decided := in(onejob.AttemptSucceeded, "primary")
 	decided.Decided, decided.Discarded = true, true
 	for _, c := range []struct {
@@ -130,6 +131,7 @@ func complete(number int, provider string) onejob.Step {
 }
 
 func TestOnlyARetryWaits(t *testing.T) {
+	t.Parallel()
 	for why, progress := range map[string]onejob.Progress{
 		"primary":            history(),
 		"fallback":           history(rejected("primary")),
@@ -143,6 +145,7 @@ func TestOnlyARetryWaits(t *testing.T) {
 }
 
 func TestRetryHonoursTheHint(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		why  string
 		plan onejob.Plan
@@ -160,6 +163,7 @@ func TestRetryHonoursTheHint(t *testing.T) {
 // TestBackoffDoublesUpToAMinute looks at many jobs: the longest wait of each retry
 // must come close to its ceiling and never above it.
 func TestBackoffDoublesUpToAMinute(t *testing.T) {
+	t.Parallel()
 	ceilings := []time.Duration{1, 2, 4, 8, 16, 32, 60, 60}
 	var attempts []onejob.Attempt
 	for i, seconds := range ceilings {
@@ -183,6 +187,7 @@ func longestWait(attempts []onejob.Attempt) (longest time.Duration) {
 // beside an unresolved one, its number is the next one, its provider is planned or
 // was asked for, and the same history gives the same step.
 func TestPlanHolds(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		plan := threeProviders(rapid.IntRange(1, 6).Draw(t, "max"))
 		progress := drawProgress(t)
@@ -245,6 +250,7 @@ func drawAttempt(t *rapid.T) onejob.Attempt {
 // TestPlanComesToAnEnd plays a job whose every attempt fails: it ends within its
 // attempts and asks the providers in their order.
 func TestPlanComesToAnEnd(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		plan := threeProviders(rapid.IntRange(1, 8).Draw(t, "max"))
 		progress, last := history(), -1

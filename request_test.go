@@ -23,6 +23,7 @@ func mustDecode(t *testing.T, text string) onejob.Request {
 }
 
 func TestDecodeReadsEveryMember(t *testing.T) {
+	t.Parallel()
 	r := mustDecode(t, fullRequest)
 	if r.Owner != "acme" || r.Key != "order-45" || r.Kind != "ticket" || r.Provider != "primary" || r.Fallbacks[0] != "second" {
 		t.Errorf("names: %+v", r)
@@ -39,6 +40,7 @@ func TestDecodeReadsEveryMember(t *testing.T) {
 }
 
 func TestEncodedRequestDecodesToTheSame(t *testing.T) {
+	t.Parallel()
 	want := mustDecode(t, fullRequest)
 	text, err := json.Marshal(want)
 	if err != nil {
@@ -51,6 +53,7 @@ func TestEncodedRequestDecodesToTheSame(t *testing.T) {
 }
 
 func TestDecodeRefusesWhatItDoesNotKnow(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		why, text string
 		words     []string
@@ -86,6 +89,7 @@ func TestDecodeRefusesWhatItDoesNotKnow(t *testing.T) {
 
 // An input that is null is an input; one that is left out is not.
 func TestNullInputIsAnInput(t *testing.T) {
+	t.Parallel()
 	head := `{"owner":"acme","key":"k","kind":"ticket","provider":"primary"`
 	if _, err := onejob.NewJob(mustDecode(t, head+`,"input":null}`), catalog()); err != nil {
 		t.Errorf("null: %v", err)
@@ -95,6 +99,7 @@ func TestNullInputIsAnInput(t *testing.T) {
 }
 
 func TestLongNamesAreCutInErrors(t *testing.T) {
+	t.Parallel()
 	for why, text := range map[string]string{
 		"unknown member": `{"` + strings.Repeat("m", 1<<20) + `":1}`,
 		"a member twice": `{"input":{"` + strings.Repeat("m", 5000) + `":1,"` + strings.Repeat("m", 5000) + `":1}}`,

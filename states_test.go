@@ -8,6 +8,7 @@ import (
 )
 
 func TestJobMovesOnlyAlongTheTable(t *testing.T) {
+	t.Parallel()
 	legal := []string{
 		"accepted>running", "accepted>cancelled",
 		"running>unknown", "running>succeeded", "running>failed", "running>cancelled",
@@ -28,6 +29,7 @@ func TestJobMovesOnlyAlongTheTable(t *testing.T) {
 }
 
 func TestAttemptMovesOnlyAlongTheTable(t *testing.T) {
+	t.Parallel()
 	legal := []string{
 		"starting>running", "starting>unknown", "starting>succeeded", "starting>failed", "starting>cancelled",
 		"running>unknown", "running>succeeded", "running>failed", "running>cancelled",
@@ -44,6 +46,7 @@ func TestAttemptMovesOnlyAlongTheTable(t *testing.T) {
 }
 
 func TestFinalStates(t *testing.T) {
+	t.Parallel()
 	for state, want := range map[onejob.AttemptState]bool{
 		onejob.AttemptStarting: false, onejob.AttemptRunning: false, onejob.AttemptUnknown: false,
 		onejob.AttemptSucceeded: true, onejob.AttemptFailed: true, onejob.AttemptCancelled: true,
@@ -56,6 +59,7 @@ func TestFinalStates(t *testing.T) {
 }
 
 func TestClosedStatuses(t *testing.T) {
+	t.Parallel()
 	for status, want := range map[onejob.Status]bool{
 		onejob.StatusAccepted: false, onejob.StatusRunning: false, onejob.StatusUnknown: false,
 		onejob.StatusSucceeded: true, onejob.StatusFailed: true, onejob.StatusCancelled: true,
@@ -71,6 +75,7 @@ func TestClosedStatuses(t *testing.T) {
 }
 
 func TestUnresolvedAttemptsBlockTheNext(t *testing.T) {
+	t.Parallel()
 	for state, want := range map[onejob.AttemptState][2]bool{ // undecided, decided
 		onejob.AttemptStarting:  {true, true},
 		onejob.AttemptRunning:   {true, true},

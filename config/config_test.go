@@ -40,6 +40,7 @@ func mustRead(t *testing.T, path ...string) string {
 }
 
 func TestParseReadsEveryMember(t *testing.T) {
+	t.Parallel()
 	c := mustParse(t, mustRead(t, "testdata", "full.yaml"))
 	primary := config.HTTPProvider{
 		Name: "primary", URL: "https://primary.example/v1/run", Model: "m-large",
@@ -70,6 +71,7 @@ func TestParseReadsEveryMember(t *testing.T) {
 }
 
 func TestPricesAreKeptAsTheyAreWritten(t *testing.T) {
+	t.Parallel()
 	c := mustParse(t, mustRead(t, "testdata", "full.yaml"))
 	want := []config.Price{
 		{Provider: "primary", Model: "m-large", Unit: "input", Price: "0.000002", Currency: "USD"},
@@ -81,6 +83,7 @@ func TestPricesAreKeptAsTheyAreWritten(t *testing.T) {
 }
 
 func TestNoticesNameWhatIsNotUsed(t *testing.T) {
+	t.Parallel()
 	c := mustParse(t, mustRead(t, "testdata", "full.yaml"))
 	want := []string{
 		"onejob.yaml:11: providers.primary.lookup is checked but not used by this version",
@@ -94,6 +97,7 @@ func TestNoticesNameWhatIsNotUsed(t *testing.T) {
 }
 
 func TestDefaultsStandForWhatIsLeftOut(t *testing.T) {
+	t.Parallel()
 	c := mustParse(t, "providers: {p: {type: http, url: 'https://p.example'}}\nkinds: {ticket: }\n")
 	p := c.HTTP[0]
 	if p.Timeout != 10*time.Second || p.ListenFor != 10*time.Minute || p.Idempotency != nil || p.Lookup != nil {
@@ -108,6 +112,7 @@ func TestDefaultsStandForWhatIsLeftOut(t *testing.T) {
 }
 
 func TestCatalogOffersWhatTheFileNames(t *testing.T) {
+	t.Parallel()
 	catalog := mustParse(t, mustRead(t, "testdata", "full.yaml")).Catalog()
 	request := onejob.Request{Owner: "acme", Key: "k", Kind: "invoice", Provider: "primary", Fallbacks: []string{"fallback", "plain"}, Input: []byte(`{}`)}
 	job, err := onejob.NewJob(request, catalog)
@@ -128,6 +133,7 @@ func TestCatalogOffersWhatTheFileNames(t *testing.T) {
 }
 
 func TestPrintingAConfigurationShowsNoSecret(t *testing.T) {
+	t.Parallel()
 	c := mustParse(t, mustRead(t, "testdata", "full.yaml"))
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s"} {
 		if line := fmt.Sprintf(verb, c.HTTP[0]); strings.Contains(line, "s3cret") || !strings.Contains(line, "Authorization") {
@@ -160,6 +166,7 @@ func TestLoadReadsTheProcessEnvironment(t *testing.T) {
 }
 
 func TestLoadSaysWhichFileIsMissing(t *testing.T) {
+	t.Parallel()
 	_, err := config.Load(filepath.Join(t.TempDir(), "absent.yaml"))
 	if onejob.CodeOf(err) != onejob.CodeMisconfigured || !strings.Contains(err.Error(), "absent.yaml does not exist") || !strings.Contains(err.Error(), "ONEJOB_CONFIG") {
 		t.Errorf("%v", err)

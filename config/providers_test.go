@@ -22,6 +22,7 @@ func mustMakeProviders(t *testing.T, c *config.Config) []provider.Provider {
 }
 
 func TestProvidersKeepNamesTimesAndOrder(t *testing.T) {
+	t.Parallel()
 	c := mustParse(t, mustRead(t, "testdata", "full.yaml"))
 	providers := mustMakeProviders(t, c)
 	if len(providers) != 3 || providers[0].Name != "primary" || providers[1].Name != "fallback" || providers[2].Name != "plain" {
@@ -40,6 +41,7 @@ func TestProvidersKeepNamesTimesAndOrder(t *testing.T) {
 
 // TestConfiguredProviderIsCalledAsTheFileSays follows one call over the wire.
 func TestConfiguredProviderIsCalledAsTheFileSays(t *testing.T) {
+	t.Parallel()
 	seen := make(chan *http.Request, 1)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		seen <- r

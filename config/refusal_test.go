@@ -18,6 +18,7 @@ func price(members string) string {
 }
 
 func TestEveryRefusalNamesLineValueAndRemedy(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		why, text string
 		line      string
@@ -124,6 +125,7 @@ func mustRefuse(t *testing.T, text, line string, words ...string) {
 }
 
 func TestSecretsComeByReferenceOnly(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		why, header string
 		words       []string
@@ -150,6 +152,7 @@ func TestSecretsComeByReferenceOnly(t *testing.T) {
 }
 
 func TestReferencesAreReadWhereSecretsBelongOnly(t *testing.T) {
+	t.Parallel()
 	mustRefuse(t, withProvider("model: ${env:PRIMARY_TOKEN}"), "5", "url, proxy and headers only")
 	mustRefuse(t, "providers:\n  p:\n    url: ${env:ABSENT}", "3", "providers.p.url", "ABSENT")
 	mustRefuse(t, "providers:\n  p:\n    url: ${env:NO_URL}", "3", "${env:NO_URL}", "absolute URL")
@@ -160,6 +163,7 @@ func TestReferencesAreReadWhereSecretsBelongOnly(t *testing.T) {
 }
 
 func TestAVariableIsNotReadAgainForReferences(t *testing.T) {
+	t.Parallel()
 	env := func(string) (string, bool) { return "${env:OTHER}", true }
 	c, err := config.Parse("onejob.yaml", []byte(withProvider("headers: {X-Team: '${env:A}'}")), env)
 	if err != nil || c.HTTP[0].Headers["X-Team"] != "${env:OTHER}" {
@@ -168,6 +172,7 @@ func TestAVariableIsNotReadAgainForReferences(t *testing.T) {
 }
 
 func TestAnAnchorMayBeUsedAgain(t *testing.T) {
+	t.Parallel()
 	c := mustParse(t, "providers:\n  a: &a {type: http, url: 'https://p.example', timeout: 3s}\n  b: *a\n")
 	if len(c.HTTP) != 2 || c.HTTP[1].Name != "b" || c.HTTP[1].Timeout != c.HTTP[0].Timeout {
 		t.Errorf("providers %+v", c.HTTP)

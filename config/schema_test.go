@@ -28,6 +28,7 @@ func mustReadYAML(t *testing.T, text string) any {
 }
 
 func TestSchemaAcceptsWhatTheParserAccepts(t *testing.T) {
+	t.Parallel()
 	schema := mustCompileSchema(t)
 	for name, text := range map[string]string{
 		"full":    mustRead(t, "testdata", "full.yaml"),
@@ -44,6 +45,7 @@ func TestSchemaAcceptsWhatTheParserAccepts(t *testing.T) {
 }
 
 func TestSchemaRefusesWhatTheParserRefuses(t *testing.T) {
+	t.Parallel()
 	schema := mustCompileSchema(t)
 	for why, text := range map[string]string{
 		"typo in a section":        "providerz: {}",
@@ -77,6 +79,7 @@ func TestSchemaRefusesWhatTheParserRefuses(t *testing.T) {
 // TestFullExampleUsesEveryMember keeps schema and parser together: a member of the
 // schema that the parser does not know cannot be in the full file, which it accepts.
 func TestFullExampleUsesEveryMember(t *testing.T) {
+	t.Parallel()
 	full := mustRead(t, "testdata", "full.yaml")
 	for _, name := range propertyNames(mustReadYAML(t, mustRead(t, "schema.json"))) {
 		if !strings.Contains(full, name+":") {

@@ -60,6 +60,7 @@ func mustGet(t *testing.T, name string) types.ServiceConfig {
 }
 
 func TestComposeHasTheServices(t *testing.T) {
+	t.Parallel()
 	want := []string{"migrate", "postgres", "temporal", "temporal-ui", "worker"}
 	if got := slices.Sorted(slices.Values(mustLoad(t).ServiceNames())); !slices.Equal(got, want) {
 		t.Errorf("services %v, want %v", got, want)
@@ -67,6 +68,7 @@ func TestComposeHasTheServices(t *testing.T) {
 }
 
 func TestServicesStartInOrder(t *testing.T) {
+	t.Parallel()
 	for name, want := range map[string]map[string]string{
 		"postgres":    {},
 		"temporal":    {"postgres": types.ServiceConditionHealthy},
@@ -90,6 +92,7 @@ func TestServicesStartInOrder(t *testing.T) {
 }
 
 func TestWhoeverIsWaitedForHasAHealthCheck(t *testing.T) {
+	t.Parallel()
 	for name, service := range mustLoad(t).Services {
 		for other, dependency := range service.DependsOn {
 			check := mustGet(t, other).HealthCheck
@@ -104,6 +107,7 @@ func TestWhoeverIsWaitedForHasAHealthCheck(t *testing.T) {
 }
 
 func TestOneShotsEndAndServicesComeBack(t *testing.T) {
+	t.Parallel()
 	for name, service := range mustLoad(t).Services {
 		want := "unless-stopped"
 		if name == "migrate" {
@@ -122,6 +126,7 @@ func TestOneShotsEndAndServicesComeBack(t *testing.T) {
 }
 
 func TestImagesArePinned(t *testing.T) {
+	t.Parallel()
 	version := regexp.MustCompile(`:v?[0-9]+\.[0-9]+(\.[0-9]+)?(-[a-z0-9.]+)?$`)
 	for name, service := range mustLoad(t).Services {
 		if service.Build == nil && !version.MatchString(service.Image) {
@@ -131,6 +136,7 @@ func TestImagesArePinned(t *testing.T) {
 }
 
 func TestPasswordMustBeSet(t *testing.T) {
+	t.Parallel()
 	for why, environment := range map[string]map[string]string{"missing": {}, "empty": {"ONEJOB_DB_PASSWORD": ""}} {
 		if _, err := load(t, environment); err == nil || !strings.Contains(err.Error(), "ONEJOB_DB_PASSWORD") {
 			t.Errorf("%s: %v", why, err)
@@ -141,6 +147,7 @@ func TestPasswordMustBeSet(t *testing.T) {
 // TestFileHoldsNoSecret looks at the file itself: every member whose name says secret
 // is a reference without a default.
 func TestFileHoldsNoSecret(t *testing.T) {
+	t.Parallel()
 	var file any
 	if err := yaml.Unmarshal([]byte(mustRead(t, "docker-compose.yml")), &file); err != nil {
 		t.Fatal(err)
@@ -182,6 +189,7 @@ func walk(value any, visit func(name, value string)) {
 }
 
 func TestAnyPasswordReachesTheDatabase(t *testing.T) {
+	t.Parallel()
 	for name, variable := range map[string]string{"postgres": "POSTGRES_PASSWORD", "temporal": "POSTGRES_PWD", "migrate": "PGPASSWORD", "worker": "PGPASSWORD"} {
 		value := mustGet(t, name).Environment[variable]
 		if value == nil || *value != password {
@@ -191,6 +199,7 @@ func TestAnyPasswordReachesTheDatabase(t *testing.T) {
 }
 
 func TestPortsListenOnThisMachineOnly(t *testing.T) {
+	t.Parallel()
 	for name, service := range mustLoad(t).Services {
 		for _, port := range service.Ports {
 			if port.HostIP != "127.0.0.1" {
@@ -205,6 +214,7 @@ func TestPortsListenOnThisMachineOnly(t *testing.T) {
 
 // TestWorkerIsNotKilledWhileItDrains compares with the configuration that is mounted.
 func TestWorkerIsNotKilledWhileItDrains(t *testing.T) {
+	t.Parallel()
 	project, worker := mustLoad(t), mustGet(t, "worker")
 	c, err := config.Load(project.Configs[worker.Configs[0].Source].File)
 	if err != nil {
@@ -219,6 +229,7 @@ func TestWorkerIsNotKilledWhileItDrains(t *testing.T) {
 }
 
 func TestOurContainersHoldNoPrivilege(t *testing.T) {
+	t.Parallel()
 	for _, name := range []string{"migrate", "worker"} {
 		service := mustGet(t, name)
 		if !service.ReadOnly || !slices.Equal(service.CapDrop, []string{"ALL"}) || service.Privileged {
@@ -233,6 +244,7 @@ func TestOurContainersHoldNoPrivilege(t *testing.T) {
 }
 
 func TestTheTruthSurvivesARestart(t *testing.T) {
+	t.Parallel()
 	project := mustLoad(t)
 	for _, volume := range mustGet(t, "postgres").Volumes {
 		_, named := project.Volumes[volume.Source]

@@ -38,6 +38,7 @@ func stages(t *testing.T) (all [][]string) {
 }
 
 func TestBuildStageIsPinnedToTheGoOfTheModule(t *testing.T) {
+	t.Parallel()
 	from := stages(t)[0][0]
 	version := regexp.MustCompile(`golang:([0-9]+\.[0-9]+)\.[0-9]+-`).FindStringSubmatch(from)
 	if version == nil {
@@ -49,6 +50,7 @@ func TestBuildStageIsPinnedToTheGoOfTheModule(t *testing.T) {
 }
 
 func TestModulesAreFetchedBeforeTheSourceIsCopied(t *testing.T) {
+	t.Parallel()
 	build := stages(t)[0]
 	download := slices.IndexFunc(build, func(line string) bool { return strings.Contains(line, "go mod download") })
 	source := slices.Index(build, "COPY . .")
@@ -58,6 +60,7 @@ func TestModulesAreFetchedBeforeTheSourceIsCopied(t *testing.T) {
 }
 
 func TestBinaryIsBuiltStaticAndReproducible(t *testing.T) {
+	t.Parallel()
 	build := strings.Join(stages(t)[0], "\n")
 	for _, want := range []string{"CGO_ENABLED=0", "-trimpath", "./cmd/onejob", "GOOS=$TARGETOS GOARCH=$TARGETARCH"} {
 		if !strings.Contains(build, want) {
@@ -67,6 +70,7 @@ func TestBinaryIsBuiltStaticAndReproducible(t *testing.T) {
 }
 
 func TestImageHoldsNothingButBinaryAndCertificates(t *testing.T) {
+	t.Parallel()
 	run := stages(t)[1]
 	want := []string{
 		"FROM scratch",
@@ -83,6 +87,7 @@ func TestImageHoldsNothingButBinaryAndCertificates(t *testing.T) {
 }
 
 func TestSecretsAndHistoryStayOutOfTheBuild(t *testing.T) {
+	t.Parallel()
 	ignored := strings.Fields(mustRead(t, ".dockerignore"))
 	for _, want := range []string{".git", ".env", ".env.*"} {
 		if !slices.Contains(ignored, want) {

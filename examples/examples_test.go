@@ -54,6 +54,7 @@ func mustReadJobs(t *testing.T) []onejob.Job {
 }
 
 func TestExampleConfigurationNeedsNoEnvironmentAndLeavesNothingUnused(t *testing.T) {
+	t.Parallel()
 	c := mustLoadConfig(t)
 	if len(c.Notices) != 0 || len(c.HTTP) != 2 || c.HTTP[0].Name != "primary" || c.HTTP[1].Name != "fallback" {
 		t.Errorf("notices %q, providers %+v", c.Notices, c.HTTP)
@@ -61,6 +62,7 @@ func TestExampleConfigurationNeedsNoEnvironmentAndLeavesNothingUnused(t *testing
 }
 
 func TestEveryLineIsAJobOfItsOwn(t *testing.T) {
+	t.Parallel()
 	jobs := mustReadJobs(t)
 	if len(jobs) < 50 {
 		t.Errorf("%d jobs", len(jobs))
@@ -75,6 +77,7 @@ func TestEveryLineIsAJobOfItsOwn(t *testing.T) {
 }
 
 func TestJobsCoverKindsProvidersAndSizes(t *testing.T) {
+	t.Parallel()
 	kinds, providers, owners := map[string]int{}, map[string]int{}, map[string]int{}
 	shortest, longest := 1<<30, 0
 	for _, line := range mustReadLines(t) {
@@ -95,6 +98,7 @@ func TestJobsCoverKindsProvidersAndSizes(t *testing.T) {
 }
 
 func TestJobsAreWrittenInManyScripts(t *testing.T) {
+	t.Parallel()
 	text := string(bytes.Join(mustReadLines(t), nil))
 	for _, script := range []*unicode.RangeTable{
 		unicode.Latin, unicode.Cyrillic, unicode.Greek, unicode.Arabic, unicode.Hebrew, unicode.Devanagari,
@@ -108,6 +112,7 @@ func TestJobsAreWrittenInManyScripts(t *testing.T) {
 
 // TestNothingSteersTheSimulator: the examples are what users send.
 func TestNothingSteersTheSimulator(t *testing.T) {
+	t.Parallel()
 	for i, line := range mustReadLines(t) {
 		if bytes.Contains(line, []byte(`"simulate"`)) {
 			t.Errorf("line %d asks to be simulated", i+1)
@@ -116,6 +121,7 @@ func TestNothingSteersTheSimulator(t *testing.T) {
 }
 
 func TestInvoicesAddUp(t *testing.T) {
+	t.Parallel()
 	invoices := 0
 	for _, job := range mustReadJobs(t) {
 		if job.Kind != "invoice" {
