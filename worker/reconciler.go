@@ -17,7 +17,8 @@ type reconciler struct {
 }
 
 const (
-	reconcileBatch   = 50 // jobs in one turn
+	reconcileBatch   = 50 // jobs claimed at once
+	reconcileBatches = 10 // in one turn, so that many open jobs do not flood Temporal
 	reconcileTimeout = 30 * time.Second
 )
 
@@ -39,11 +40,11 @@ func (r *reconciler) run(ctx context.Context) {
 	}
 }
 
-// turn takes batch after batch until none is full, and reads the gauges.
+// turn takes batches until one is not full, and reads the gauges.
 func (r *reconciler) turn(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, reconcileTimeout)
 	defer cancel()
-	for ctx.Err() == nil {
+	for range reconcileBatches {
 		jobs, err := r.Store.ClaimForReconcile(ctx, r.RelaunchAfter, reconcileBatch)
 		if err != nil {
 			r.Logger.Warn("the reconciler cannot read the open jobs; it tries again", "error", err)

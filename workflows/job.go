@@ -56,7 +56,8 @@ type jobRun struct {
 	plan             onejob.Plan
 	progress         onejob.Progress // as the rows were when last read, and this run's own attempts under way
 	underway         map[int]workflow.CancelFunc
-	notBefore        map[int]time.Time // when a retry that waits may start, by its number
+	reported         map[int]onejob.Attempt // what this run's attempts told, by number
+	notBefore        map[int]time.Time      // when a retry that waits may start, by its number
 
 	fence    *postgres.Fence // an attempt of ours that ended without telling its outcome
 	stale    bool            // the rows may be ahead: read them
@@ -135,6 +136,7 @@ func (j *jobRun) land(step onejob.Step, r activities.AttemptReport, err error) {
 	case r.Adopt || known < 0:
 		j.stale = true
 	default:
+		j.reported[step.Number] = r.Attempt
 		j.progress.Attempts[known] = r.Attempt
 		j.landed = true
 	}
@@ -156,7 +158,8 @@ func (j *jobRun) hasNews() bool { return j.landed || j.stale }
 func (j *jobRun) wait(ctx workflow.Context) error {
 	j.landed = false
 	a, _ := j.progress.Unresolved()
-	if a.State != onejob.AttemptUnknown {
+	if _, ours := j.underway[a.Number]; a.State != onejob.AttemptUnknown {
+		j.stale = !ours // nobody listens: reading the rows makes it unknown
 		return workflow.Await(ctx, j.hasNews)
 	}
 	if err := j.show(ctx, onejob.StatusUnknown); err != nil {
@@ -220,11 +223,17 @@ func (j *jobRun) fail(ctx workflow.Context) error {
 	return err
 }
 
-// take replaces the progress by what the rows say. Attempts of this run that have no row
-// yet stay in it; those that the rows say are over are hung up.
+// take replaces the progress by what the rows said when they were read. An attempt of
+// this run may be ahead of that: it has no row yet, or has told its outcome since. One
+// that the rows say is over is hung up.
 func (j *jobRun) take(progress onejob.Progress) {
 	before := j.progress
 	j.progress = progress
+	for i, a := range progress.Attempts {
+		if told, ok := j.reported[a.Number]; ok && !a.State.Final() {
+			progress.Attempts[i] = told
+		}
+	}
 	for _, number := range j.listening() {
 		a, ok := progress.Attempt(number)
 		if !ok {
