@@ -1,0 +1,215 @@
+package e2e
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.temporal.io/sdk/client"
+
+	"github.com/onejob/onejob"
+	"github.com/onejob/onejob/activities"
+	"github.com/onejob/onejob/starter"
+	"github.com/onejob/onejob/workflows"
+)
+
+var operator = starter.Decision{By: "ana", Reason: "the test says so"}
+
+// silent submits a job whose provider holds its answer, executed already, until released
+// by the name of its key, and waits until the job is unknown.
+func (s *system) silent(key string) onejob.Submitted {
+	s.t.Helper()
+	r := s.request(key, fmt.Sprintf(`"hold_after": %q`, s.hold(key)))
+	r.Fallbacks = []string{"fallback"}
+	r.Timeout = onejob.Duration(300 * time.Millisecond)
+	submitted := s.submit(r)
+	s.awaitStatus(submitted.JobID, onejob.StatusUnknown)
+	return submitted
+}
+
+// hold is the name under which the answer to the key's job is held.
+func (s *system) hold(key string) string { return s.owner + "/" + key }
+
+func (s *system) release(key string) {
+	s.t.Helper()
+	if err := s.sim.Release(s.t.Context(), s.hold(key)); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func TestSilenceIsUnknownEverywhereAndBlocksTheNextAttempt(t *testing.T) {
+	s := newSystem(t)
+	s.startWorker()
+	job := s.silent("silent")
+
+	attempt := s.get(job.JobID).Attempts[0]
+	if attempt.State != onejob.AttemptUnknown || attempt.Reason != onejob.ReasonTimeout {
+		t.Errorf("the row says %s (%s)", attempt.State, attempt.Reason)
+	}
+	s.eventually("the query says unknown", func() bool { return s.query(job.WorkflowID).Status == onejob.StatusUnknown })
+	s.eventually("the search attribute lists it", func() bool { return slices.Contains(s.stuck(), job.WorkflowID) })
+
+	err := s.starter.StartAttempt(t.Context(), job.JobID, "fallback", operator)
+	if !errors.Is(err, onejob.ErrAttemptUnresolved) || !strings.Contains(err.Error(), "attempt cancel "+job.JobID) {
+		t.Errorf("the SDK answered %v, want a refusal that names the way out", err)
+	}
+	if err := s.update(job.WorkflowID, workflows.UpdateStartAttempt, workflows.AttemptRequest{Provider: "fallback"}); !errors.Is(err, onejob.ErrAttemptUnresolved) {
+		t.Errorf("the workflow answered %v, want a refusal", err)
+	}
+	_, err = s.conn().Exec(t.Context(), `INSERT INTO attempts (job_id, number, provider, job_version, execution) VALUES ($1, 2, 'fallback', 0, gen_random_uuid())`, job.JobID)
+	if err == nil {
+		t.Error("the database took a second attempt")
+	}
+	if n := s.executions(job.JobID); n != 1 {
+		t.Errorf("the provider executed it %d times", n)
+	}
+}
+
+// update sends an update to the workflow and returns the refusal it got, if any.
+func (s *system) update(workflowID, name string, args ...any) error {
+	handle, err := s.temporal.UpdateWorkflow(s.t.Context(), client.UpdateWorkflowOptions{
+		WorkflowID: workflowID, UpdateName: name, Args: args, WaitForStage: client.WorkflowUpdateStageCompleted,
+	})
+	if err == nil {
+		err = handle.Get(s.t.Context(), nil)
+	}
+	return activities.FromTemporal(err)
+}
+
+func TestLateAnswerResolvesTheUnknown(t *testing.T) {
+	s := newSystem(t)
+	s.startWorker()
+	job := s.silent("late")
+	s.release("late")
+	done := s.wait(job.JobID)
+	if done.Status != onejob.StatusSucceeded || done.CompletedBy != 1 || len(done.Attempts) != 1 {
+		t.Errorf("the job is %+v", done.View)
+	}
+	s.awaitRunClosed(job.WorkflowID)
+	s.wantOneRunAndRow(done.View, 1)
+}
+
+func TestCancelledAttemptLetsTheFallbackWinAndTheLateResultIsDropped(t *testing.T) {
+	for _, way := range []struct {
+		name   string
+		cancel func(s *system, job onejob.Submitted) error
+	}{
+		{"sdk", func(s *system, job onejob.Submitted) error {
+			return s.starter.CancelAttempt(s.t.Context(), job.JobID, 1, operator)
+		}},
+		{"signal", func(s *system, job onejob.Submitted) error {
+			return s.temporal.SignalWorkflow(s.t.Context(), job.WorkflowID, "", workflows.SignalCancelAttempt,
+				json.RawMessage(`{"attempt": 1, "reason": "stuck", "by": "ana"}`))
+		}},
+		{"update", func(s *system, job onejob.Submitted) error {
+			return s.update(job.WorkflowID, workflows.UpdateCancelAttempt, workflows.AttemptDecision{By: "ana", Reason: "stuck"})
+		}},
+	} {
+		t.Run(way.name, func(t *testing.T) {
+			s := newSystem(t)
+			s.startWorker()
+			job := s.silent("reverse")
+			if err := way.cancel(s, job); err != nil {
+				t.Fatal(err)
+			}
+			done := s.wait(job.JobID)
+			if done.Status != onejob.StatusSucceeded || done.CompletedBy != 2 || done.Attempts[0].State != onejob.AttemptCancelled {
+				t.Fatalf("the job is %+v, want attempt 2 to win and 1 to be cancelled", done.View)
+			}
+			if n := s.count(`SELECT count(*) FROM decisions WHERE decided_by = 'ana' AND attempt = 1 AND action = 'cancel-attempt'`); n != 1 {
+				t.Errorf("%d decisions recorded", n)
+			}
+			s.release("reverse")
+		})
+	}
+}
+
+func TestResolvedAttempt(t *testing.T) {
+	t.Run("as succeeded wins like an answer", func(t *testing.T) {
+		s := newSystem(t)
+		s.startWorker()
+		job := s.silent("found")
+		result := json.RawMessage(`{"found": [1, 2.50, "\u0000"]}`)
+		if err := s.starter.ResolveAttempt(t.Context(), job.JobID, 1, onejob.AttemptSucceeded, result, operator); err != nil {
+			t.Fatal(err)
+		}
+		done := s.wait(job.JobID)
+		if done.Status != onejob.StatusSucceeded || string(done.Result) != string(result) {
+			t.Errorf("the job is %s with result %s", done.Status, done.Result)
+		}
+		s.release("found")
+	})
+	t.Run("as failed lets the plan go on", func(t *testing.T) {
+		s := newSystem(t)
+		s.startWorker()
+		job := s.silent("lost")
+		if err := s.update(job.WorkflowID, workflows.UpdateResolveAttempt, workflows.AttemptDecision{Attempt: 1, As: onejob.AttemptFailed, By: "ana"}); err != nil {
+			t.Fatal(err)
+		}
+		if done := s.wait(job.JobID); done.CompletedBy != 2 || done.Attempts[0].Reason != onejob.ReasonResolved {
+			t.Errorf("the job is %+v", done.View)
+		}
+		s.release("lost")
+	})
+	t.Run("is refused when there is nothing to resolve", func(t *testing.T) {
+		s := newSystem(t)
+		s.startWorker()
+		job := s.submit(s.request("done", ""))
+		s.wait(job.JobID)
+		if err := s.starter.CancelAttempt(t.Context(), job.JobID, 1, operator); !errors.Is(err, onejob.ErrNothingToResolve) {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
+func TestFallbackButtonReopensAFailedJob(t *testing.T) {
+	s := newSystem(t)
+	s.startWorker()
+	job := s.submit(s.request("rejected", `"status": 422`))
+	if failed := s.wait(job.JobID); failed.Status != onejob.StatusFailed || failed.Error.Code != onejob.ReasonRejected {
+		t.Fatalf("the job is %+v", failed.View)
+	}
+	s.awaitRunClosed(job.WorkflowID)
+	if err := s.starter.StartAttempt(t.Context(), job.JobID, "fallback", operator); err != nil {
+		t.Fatal(err)
+	}
+	done := s.wait(job.JobID)
+	if done.Version < 1 || len(done.Attempts) != 2 || done.Attempts[1].Provider != "fallback" {
+		t.Errorf("the job is %+v", done.View)
+	}
+}
+
+func TestCancelledJobEndsAndItsAttemptIsHungUp(t *testing.T) {
+	s := newSystem(t)
+	s.startWorker()
+	job := s.silent("unwanted")
+	if err := s.temporal.SignalWorkflow(t.Context(), job.WorkflowID, "", workflows.SignalCancelJob, workflows.JobDecision{By: "ana"}); err != nil {
+		t.Fatal(err)
+	}
+	done := s.wait(job.JobID)
+	if done.Status != onejob.StatusCancelled || done.Attempts[0].State != onejob.AttemptCancelled {
+		t.Errorf("the job is %+v", done.View)
+	}
+	var outcome onejob.Outcome
+	if err := s.temporal.GetWorkflow(t.Context(), job.WorkflowID, "").Get(t.Context(), &outcome); err != nil || outcome.Status != onejob.StatusCancelled {
+		t.Errorf("the run returned %+v, %v", outcome, err)
+	}
+	s.release("unwanted")
+}
+
+func TestCancellingTheWorkflowCancelsTheJob(t *testing.T) {
+	s := newSystem(t)
+	s.startWorker()
+	job := s.silent("web-ui")
+	if err := s.temporal.CancelWorkflow(t.Context(), job.WorkflowID, ""); err != nil {
+		t.Fatal(err)
+	}
+	if done := s.wait(job.JobID); done.Status != onejob.StatusCancelled {
+		t.Errorf("the job is %s", done.Status)
+	}
+	s.release("web-ui")
+}
