@@ -9,14 +9,15 @@ import (
 )
 
 func TestDetailIsCleanOfSecrets(t *testing.T) {
-	secrets := provider.NewSecrets("Bearer hunter2hunter2", "Basic dXNlcjpwYXNzd29yZA==", "a b&c", "1", "")
+	secrets := provider.NewSecrets("Bearer hunter2hunter2", "Basic dXNlcjpwYXNzd29yZA==", "a b&c", "1", "", "longe", "longest")
 	for text, want := range map[string]string{
-		"plain words stay":                                "plain words stay",
-		"1 of 1":                                          "1 of 1",
-		"echo Bearer hunter2hunter2 back":                 "echo *** back",
-		"only hunter2hunter2":                             "only ***",
-		"password is password":                            "*** is ***",
-		"query a+b%26c":                                   "query ***",
+		"plain words stay":                "plain words stay",
+		"the longest":                     "the ***",
+		"1 of 1":                          "1 of 1",
+		"echo Bearer hunter2hunter2 back": "echo *** back",
+		"only hunter2hunter2":             "only ***",
+		"password is password":            "*** is ***",
+		"query a+b%26c":                   "query ***",
 		"get https://me:pw@host/path?key=1#f failed":      "get https://host/path?*** failed",
 		"at https://host/path":                            "at https://host/path",
 		"sent Authorization: Bearer abcdefgh":             "sent Authorization: *** ***",

@@ -33,7 +33,10 @@ var wireTable = map[string]wire{
 	"202 cut":        {replying("HTTP/1.1 202 OK\r\nContent-Length: 100\r\n\r\n{}"), unknown(onejob.ReasonConnectionLost)},
 	"202 cut, named": {replying("HTTP/1.1 202 OK\r\nLocation: /r/1\r\nContent-Length: 100\r\n\r\n{}"), accepted("/r/1")},
 	"header bomb":    {replying("HTTP/1.1 200 OK\r\n" + strings.Repeat("A: "+strings.Repeat("x", 1000)+"\r\n", 400)), unknown(onejob.ReasonConnectionLost)},
-	"upgrade":        {replying("HTTP/1.1 101 Switching\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n"), unknown(onejob.ReasonServerError)},
+	"upgrade": {func(c *rawserver.Conn) {
+		c.Reply("HTTP/1.1 101 Switching\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n")
+		c.AwaitClose()
+	}, unknown(onejob.ReasonServerError)},
 
 	"too long, declared":          {replying("HTTP/1.1 200 OK\r\nContent-Length: 101\r\n\r\n"), failed(onejob.ReasonTooLarge)},
 	"too long, found":             {replying("HTTP/1.1 200 OK\r\n\r\n" + strings.Repeat(" ", 101)), unknown(onejob.ReasonTooLarge)},
