@@ -169,8 +169,9 @@ func TestLeftPostmasterFileOfAnotherProcessDoesNotPreventAStart(t *testing.T) {
 	}
 	stopPostgres(t, pg)
 	_, rest, _ := strings.Cut(string(text), "\n")
-	// As after a restart of the machine: another process has the postmaster's id.
-	if err := os.WriteFile(left, fmt.Appendf(nil, "%d\n%s", os.Getppid(), rest), 0o644); err != nil {
+	// As after a restart of the machine: another process of the account has that id.
+	other := startPostgres(t, PostgresOptions{Throwaway: true})
+	if err := os.WriteFile(left, fmt.Appendf(nil, "%d\n%s", other.PID(), rest), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	readBack(t, startPostgres(t, PostgresOptions{DataDir: dir, Throwaway: true}))

@@ -167,7 +167,7 @@ func (b cliBuild) report(done <-chan struct{}, output *buildOutput) {
 			return
 		case <-ticker.C:
 			b.progress.printf("building the temporal CLI (once only), %s: %s",
-				time.Since(b.began).Round(time.Second), lastLines(output.text(), 1))
+				time.Since(b.began).Round(time.Second), output.state())
 		}
 	}
 }
@@ -188,4 +188,13 @@ func (o *buildOutput) text() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.buffer.String()
+}
+
+// state is what the build is at: the last line says which package.
+func (o *buildOutput) state() string {
+	text := o.text()
+	if text == "" {
+		return "looking at what is built already"
+	}
+	return fmt.Sprintf("%d packages, now %s", strings.Count(text, "\n"), lastLines(text, 1))
 }

@@ -51,7 +51,7 @@ func run(args []string) int {
 		fmt.Fprintln(os.Stderr, "withservers: no command: withservers [--headless] -- COMMAND ARGUMENT…")
 		return exitUsage
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	ctx, stop := signal.NotifyContext(context.Background(), endings()...)
 	defer stop()
 	ctx, ended := untilOrphaned(ctx)
 	defer ended()
@@ -60,6 +60,15 @@ func run(args []string) int {
 		fmt.Fprintln(os.Stderr, "withservers:", err)
 	}
 	return code
+}
+
+// endings are the signals that end the run. A SIGHUP that nohup had ignored stays so.
+func endings() []os.Signal {
+	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
+	if !signal.Ignored(syscall.SIGHUP) {
+		signals = append(signals, syscall.SIGHUP)
+	}
+	return signals
 }
 
 func runWithServers(ctx context.Context, headless bool, command []string) (code int, err error) {
