@@ -17,6 +17,10 @@ type Directives struct {
 	// run with other IDs meets the same faults. Alone it leaves the plan in charge.
 	As string `json:"as,omitempty"`
 
+	// Only is the provider's name, of the path, that the other directives are for; empty:
+	// any. To the others the request has none.
+	Only string `json:"only,omitempty"`
+
 	Latency Duration `json:"latency,omitzero"` // of the execution
 	Hold    string   `json:"hold,omitempty"`   // received, and not executed until the name is released
 

@@ -76,7 +76,9 @@ func (s *Simulator) readCall(w http.ResponseWriter, r *http.Request) (call, erro
 			return call{}, errors.New("header Onejob-Attempt is not a number")
 		}
 	}
-	c.directives, err = readDirectives(input)
+	if c.directives, err = readDirectives(input); c.Only != "" && c.Only != c.provider {
+		c.directives = directives{As: c.As}
+	}
 	return c, err
 }
 
