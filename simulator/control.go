@@ -93,7 +93,7 @@ func (s *Simulator) replacePlan(w http.ResponseWriter, r *http.Request) {
 	var plan Plan
 	err := strict.Decode(&plan)
 	if err == nil {
-		err = plan.check()
+		err = plan.Check()
 	}
 	if err != nil {
 		problem(w, http.StatusBadRequest, err)

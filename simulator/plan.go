@@ -49,8 +49,8 @@ func chance(seed int64, name string, ordinal int) float64 {
 	return float64(binary.BigEndian.Uint64(sum[:8])>>(64-bits)) / (1 << bits)
 }
 
-// check refuses shares that are none.
-func (p Plan) check() error {
+// Check returns an error that names what cannot be: a share, a status or a time.
+func (p Plan) Check() error {
 	total := 0.0
 	for _, share := range append(slices.Collect(maps.Values(p.Status)), p.LostReply, p.Late) {
 		if !(share >= 0) {

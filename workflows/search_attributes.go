@@ -16,7 +16,7 @@ import (
 // CheckSearchAttributes says whether the namespace has onejob's search attributes. It
 // fails with [onejob.ErrMisconfigured] and [onejob.ErrServerUnreachable].
 func CheckSearchAttributes(ctx context.Context, c client.Client, namespace string) error {
-	missing, err := missingSearchAttributes(ctx, c, namespace)
+	missing, err := MissingSearchAttributes(ctx, c, namespace)
 	if err == nil && len(missing) > 0 {
 		err = onejob.Errorf(onejob.CodeMisconfigured, "temporal's namespace %q lacks the search attributes %s: run 'onejob migrate up'", namespace, strings.Join(missing, ", "))
 	}
@@ -26,7 +26,7 @@ func CheckSearchAttributes(ctx context.Context, c client.Client, namespace strin
 // RegisterSearchAttributes adds to the namespace what it lacks of onejob's search
 // attributes and returns their names. Any number of callers may do it at once.
 func RegisterSearchAttributes(ctx context.Context, c client.Client, namespace string) ([]string, error) {
-	missing, err := missingSearchAttributes(ctx, c, namespace)
+	missing, err := MissingSearchAttributes(ctx, c, namespace)
 	if err != nil || len(missing) == 0 {
 		return nil, err
 	}
@@ -41,7 +41,9 @@ func RegisterSearchAttributes(ctx context.Context, c client.Client, namespace st
 	return missing, translate("register search attributes", err)
 }
 
-func missingSearchAttributes(ctx context.Context, c client.Client, namespace string) (missing []string, err error) {
+// MissingSearchAttributes returns which of onejob's search attributes the namespace lacks.
+// It fails as [CheckSearchAttributes] does.
+func MissingSearchAttributes(ctx context.Context, c client.Client, namespace string) (missing []string, err error) {
 	there, err := c.OperatorService().ListSearchAttributes(ctx, &operatorservice.ListSearchAttributesRequest{Namespace: namespace})
 	if err != nil {
 		return nil, translate("list search attributes", err)
