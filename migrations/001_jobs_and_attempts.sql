@@ -85,7 +85,7 @@ CREATE TABLE attempts (
     CONSTRAINT attempts_discarded_when_decided CHECK (discarded_at IS NULL OR decided_at IS NOT NULL OR state IN ('cancelled', 'failed')),
     -- A payload is here only between the answer and the decision on it.
     CONSTRAINT attempts_result_until_decided CHECK ((result IS NOT NULL) = (state = 'succeeded' AND decided_at IS NULL)),
-    CONSTRAINT attempts_execution_unless_fenced CHECK (execution IS NOT NULL OR reason = 'never_started')
+    CONSTRAINT attempts_execution_unless_fenced CHECK (execution IS NOT NULL OR reason IS NOT DISTINCT FROM 'never_started')
 );
 
 -- One live attempt per lane. An attempt is live until its outcome is known and, if

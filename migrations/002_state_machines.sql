@@ -109,12 +109,16 @@ BEGIN
     THEN
         PERFORM onejob_refuse(format('attempt %s of job %s: %s cannot become %s', OLD.number, OLD.job_id, OLD.state, NEW.state));
     END IF;
-    IF OLD.state IN ('succeeded', 'failed', 'cancelled') AND (NEW.reason, NEW.recorded_by, NEW.finished_at)
-        IS DISTINCT FROM (OLD.reason, OLD.recorded_by, OLD.finished_at)
+    IF OLD.state IN ('succeeded', 'failed', 'cancelled')
+        AND ((NEW.reason, NEW.detail, NEW.retryable, NEW.retry_after_ms, NEW.recorded_by, NEW.finished_at)
+            IS DISTINCT FROM (OLD.reason, OLD.detail, OLD.retryable, OLD.retry_after_ms, OLD.recorded_by, OLD.finished_at)
+            OR NEW.result IS NOT NULL AND OLD.result IS NOT NULL AND NEW.result::text <> OLD.result::text)
     THEN
         PERFORM onejob_refuse(format('attempt %s of job %s: its outcome never changes', OLD.number, OLD.job_id));
     END IF;
-    IF OLD.decided_at IS NOT NULL AND (NEW.decided_at, NEW.discarded_at) IS DISTINCT FROM (OLD.decided_at, OLD.discarded_at) THEN
+    IF OLD.decided_at IS NOT NULL AND (NEW.decided_at, NEW.discarded_at) IS DISTINCT FROM (OLD.decided_at, OLD.discarded_at)
+        OR OLD.discarded_at IS NOT NULL AND NEW.discarded_at IS DISTINCT FROM OLD.discarded_at
+    THEN
         PERFORM onejob_refuse(format('attempt %s of job %s: it was decided on and stays so', OLD.number, OLD.job_id));
     END IF;
     RETURN NEW;
@@ -167,9 +171,13 @@ BEGIN
 END $$;
 CREATE TRIGGER decisions_append_only BEFORE UPDATE OR DELETE ON decisions FOR EACH ROW EXECUTE FUNCTION onejob_append_only();
 CREATE TRIGGER discarded_results_append_only BEFORE UPDATE OR DELETE ON discarded_results FOR EACH ROW EXECUTE FUNCTION onejob_append_only();
+CREATE TRIGGER decisions_never_truncated BEFORE TRUNCATE ON decisions FOR EACH STATEMENT EXECUTE FUNCTION onejob_never_deleted();
+CREATE TRIGGER discarded_results_never_truncated BEFORE TRUNCATE ON discarded_results FOR EACH STATEMENT EXECUTE FUNCTION onejob_never_deleted();
 
 ---- create above / drop below ----
 
+DROP TRIGGER discarded_results_never_truncated ON discarded_results;
+DROP TRIGGER decisions_never_truncated ON decisions;
 DROP TRIGGER discarded_results_append_only ON discarded_results;
 DROP TRIGGER decisions_append_only ON decisions;
 DROP TRIGGER attempts_never_truncated ON attempts;
