@@ -19,4 +19,4 @@ COPY --from=build /out/onejob /onejob
 USER 65532:65532
 EXPOSE 9090
 ENTRYPOINT ["/onejob"]
-CMD ["worker"]
+CMD ["worker", "--listen", ":9090"]

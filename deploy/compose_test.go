@@ -73,7 +73,7 @@ func TestServicesStartInOrder(t *testing.T) {
 		"postgres":    {},
 		"temporal":    {"postgres": types.ServiceConditionHealthy},
 		"temporal-ui": {"temporal": types.ServiceConditionHealthy},
-		"migrate":     {"postgres": types.ServiceConditionHealthy},
+		"migrate":     {"postgres": types.ServiceConditionHealthy, "temporal": types.ServiceConditionHealthy},
 		"worker": {
 			"postgres": types.ServiceConditionHealthy, "temporal": types.ServiceConditionHealthy,
 			"migrate": types.ServiceConditionCompletedSuccessfully,
@@ -207,8 +207,18 @@ func TestPortsListenOnThisMachineOnly(t *testing.T) {
 			}
 		}
 	}
-	if ports := mustGet(t, "worker").Ports; len(ports) != 1 || ports[0].Target != 9090 {
-		t.Errorf("worker publishes %+v", ports)
+}
+
+// TestWorkerListensWhereItsPortIsPublished: on loopback, its default, nobody outside the
+// container could reach it.
+func TestWorkerListensWhereItsPortIsPublished(t *testing.T) {
+	t.Parallel()
+	worker := mustGet(t, "worker")
+	if len(worker.Ports) != 1 || worker.Ports[0].Target != 9090 {
+		t.Errorf("worker publishes %+v", worker.Ports)
+	}
+	if !slices.Equal(worker.Command, []string{"worker", "--listen", ":9090"}) {
+		t.Errorf("worker runs %v", worker.Command)
 	}
 }
 

@@ -79,7 +79,7 @@ func TestImageHoldsNothingButBinaryAndCertificates(t *testing.T) {
 		"USER 65532:65532",
 		"EXPOSE 9090",
 		`ENTRYPOINT ["/onejob"]`,
-		`CMD ["worker"]`,
+		`CMD ["worker", "--listen", ":9090"]`,
 	}
 	if !slices.Equal(run, want) {
 		t.Errorf("the image is made by\n%s", strings.Join(run, "\n"))
