@@ -8,6 +8,8 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -124,25 +126,37 @@ func TestTwoPairsOfServersAtOnceDoNotCollide(t *testing.T) {
 	}
 }
 
-func TestFailureOfOneServerStopsTheOther(t *testing.T) {
-	t.Parallel()
+// failOnceReady is a Temporal CLI that fails when the file is there.
+const failOnceReady = `#!/bin/sh
+[ "$1" != --version ] || exec echo temporal version 1
+until [ -e "$READY_FILE" ]; do sleep 0.01; done
+echo out of order
+exit 1
+`
+
+// readyWriter makes the file when the progress says that Postgres is ready.
+type readyWriter string
+
+func (file readyWriter) Write(line []byte) (int, error) {
+	if strings.Contains(string(line), "postgres is ready") {
+		return len(line), os.WriteFile(string(file), nil, 0o644)
+	}
+	return len(line), nil
+}
+
+func TestFailureOfOneServerStopsTheOtherThoughItIsReady(t *testing.T) {
 	dir := dataFolder(t)
-	lock, err := tryLock(mustMake(t, dir, "temporal") + "/lock")
-	if err != nil {
+	ready, cli := filepath.Join(dir, "ready"), filepath.Join(dir, "temporal-cli")
+	if err := os.WriteFile(cli, []byte(failOnceReady), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	defer lock.release()
-	_, err = Start(t.Context(), Options{Own: true, DataDir: dir, Log: io.Discard})
-	if !errors.Is(err, ErrInUse) {
-		t.Fatalf("Start = %v, want ErrInUse", err)
+	t.Setenv("READY_FILE", ready)
+	t.Setenv("ONEJOB_TEMPORAL_CLI", cli)
+	_, err := Start(t.Context(), Options{Own: true, DataDir: dir, Throwaway: true, Log: readyWriter(ready)})
+	if err == nil || !strings.Contains(err.Error(), "out of order") {
+		t.Fatalf("Start = %v, want what the CLI said", err)
 	}
-	again, err := StartPostgres(t.Context(), PostgresOptions{Own: true, DataDir: dir, Log: io.Discard})
-	if err != nil {
-		t.Fatalf("the postgres of the failed start is still there: %v", err)
-	}
-	if err := again.Stop(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	startPostgres(t, PostgresOptions{DataDir: dir, Throwaway: true}) // the folder is free
 }
 
 func mustMake(t *testing.T, dir, name string) string {

@@ -49,7 +49,8 @@ func StartPostgres(ctx context.Context, opts PostgresOptions) (*Postgres, error)
 	if url := os.Getenv("DATABASE_URL"); url != "" && !opts.Own {
 		return &Postgres{url: url}, nil
 	}
-	cluster, err := openCluster(ctx, opts)
+	progress, began := newProgress(opts.Log), time.Now()
+	cluster, err := openCluster(ctx, opts, progress)
 	if err != nil {
 		return nil, fmt.Errorf("start postgres: %w", err)
 	}
@@ -57,6 +58,7 @@ func StartPostgres(ctx context.Context, opts PostgresOptions) (*Postgres, error)
 	if err := pg.startOnFreePort(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("start postgres: %w", err), cluster.close())
 	}
+	progress.printf("postgres is ready on %s after %s", loopback(pg.port), time.Since(began).Round(time.Millisecond))
 	return pg, nil
 }
 

@@ -42,7 +42,7 @@ type cluster struct {
 }
 
 // openCluster takes the folder for itself and makes the data in it unless it is there.
-func openCluster(ctx context.Context, opts PostgresOptions) (*cluster, error) {
+func openCluster(ctx context.Context, opts PostgresOptions, progress *progress) (*cluster, error) {
 	account, err := postgresAccount()
 	if err != nil {
 		return nil, err
@@ -51,7 +51,7 @@ func openCluster(ctx context.Context, opts PostgresOptions) (*cluster, error) {
 	if err := c.takeFolder(opts.DataDir); err != nil {
 		return nil, err
 	}
-	if err := c.prepare(ctx, newProgress(opts.Log)); err != nil {
+	if err := c.prepare(ctx, progress); err != nil {
 		return nil, errors.Join(err, c.close())
 	}
 	return c, nil

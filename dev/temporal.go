@@ -66,10 +66,12 @@ func StartTemporal(ctx context.Context, opts TemporalOptions) (*Temporal, error)
 	if address := os.Getenv("TEMPORAL_ADDRESS"); address != "" && !opts.Own {
 		return externalTemporal(address), nil
 	}
-	cli, err := findCLI(ctx, opts.CLI, newProgress(opts.Log))
+	progress := newProgress(opts.Log)
+	cli, err := findCLI(ctx, opts.CLI, progress)
 	if err != nil {
 		return nil, fmt.Errorf("start temporal: %w", err)
 	}
+	began := time.Now()
 	t := &Temporal{namespace: defaultNamespace, cli: cli}
 	if err := t.takeFolder(opts.DataDir); err != nil {
 		return nil, fmt.Errorf("start temporal: %w", err)
@@ -77,6 +79,7 @@ func StartTemporal(ctx context.Context, opts TemporalOptions) (*Temporal, error)
 	if err := t.startOnFreePorts(ctx, opts); err != nil {
 		return nil, errors.Join(fmt.Errorf("start temporal: %w", err), t.close())
 	}
+	progress.printf("temporal is ready on %s after %s", t.address, time.Since(began).Round(time.Millisecond))
 	return t, nil
 }
 
