@@ -41,22 +41,38 @@ func (s *Store) StartAttemptIfNoneLives(ctx context.Context, a Start) (started S
 		if err != nil {
 			return err
 		}
+		inserted := false
 		if open {
-			if _, err := tx.Exec(ctx, `
-				INSERT INTO attempts (job_id, number, lane, provider, job_version, execution)
-				VALUES ($1, $2, $3, $4, $5, $6)
-				ON CONFLICT (job_id, number) DO NOTHING`,
-				a.JobID, a.Number, a.Lane, a.Provider, version, a.Execution); err != nil {
+			if inserted, err = insertAttempt(ctx, tx, a, version); err != nil {
 				return err
 			}
 		}
-		started, err = readIfMine(ctx, tx, a)
+		if started, err = readIfMine(ctx, tx, a); err == nil && !inserted {
+			return errNothingStarted
+		}
 		return err
 	})
 	if errors.Is(err, onejob.ErrAttemptUnresolved) {
 		return Started{}, nil
 	}
+	if errors.Is(err, errNothingStarted) {
+		return started, nil
+	}
 	return started, err
+}
+
+// errNothingStarted rolls back the turn that was taken for an attempt whose number was
+// not free.
+var errNothingStarted = errors.New("nothing started")
+
+// insertAttempt returns false if the number is taken.
+func insertAttempt(ctx context.Context, tx pgx.Tx, a Start, version int) (bool, error) {
+	tag, err := tx.Exec(ctx, `
+		INSERT INTO attempts (job_id, number, lane, provider, job_version, execution)
+		VALUES ($1, $2, $3, $4, $5, $6)
+		ON CONFLICT (job_id, number) DO NOTHING`,
+		a.JobID, a.Number, a.Lane, a.Provider, version, a.Execution)
+	return tag.RowsAffected() == 1, err
 }
 
 // takeTurn moves an open job to running for the attempt. Open is false if the job is
@@ -155,7 +171,7 @@ type Outcome struct {
 // Recorded says what recording an outcome did.
 type Recorded struct {
 	Attempt    onejob.Attempt // as the row stands now
-	WasUnknown bool           // others believed it unknown until now and must be told
+	WasUnknown bool           // others may have believed it unknown until now and must be told
 	Late       bool           // the attempt had an outcome; this one changed nothing but the log
 }
 
@@ -172,16 +188,10 @@ func (s *Store) RecordOutcomeIfLive(ctx context.Context, jobID string, number in
 		if err != nil {
 			return err
 		}
-		if before.State.Final() {
-			recorded.Late = before.recordedBy != o.RecordedBy
-			if recorded.Late {
-				err = discardLate(ctx, tx, before, job, o)
-			}
-		} else {
-			recorded.WasUnknown = before.State == onejob.AttemptUnknown
-			err = writeOutcome(ctx, tx, before, job, o)
-		}
-		if err != nil {
+		recorded = Recorded{Late: before.State.Final() && before.recordedBy != o.RecordedBy}
+		// Of a repeated call nobody knows what the first one found.
+		recorded.WasUnknown = !recorded.Late && before.State != onejob.AttemptStarting && before.State != onejob.AttemptRunning
+		if err := takeOutcome(ctx, tx, before, job, o, recorded.Late); err != nil {
 			return err
 		}
 		after, err := readAttempt(ctx, tx, jobID, number)
@@ -189,6 +199,16 @@ func (s *Store) RecordOutcomeIfLive(ctx context.Context, jobID string, number in
 		return err
 	})
 	return recorded, err
+}
+
+func takeOutcome(ctx context.Context, tx pgx.Tx, a attemptRow, job lockedJob, o Outcome, late bool) error {
+	switch {
+	case late:
+		return discardLate(ctx, tx, a, job, o)
+	case a.State.Final():
+		return nil // it is this outcome, recorded by an earlier try
+	}
+	return writeOutcome(ctx, tx, a, job, o)
 }
 
 // writeOutcome gives a live attempt its outcome, under its job's lock.
@@ -209,7 +229,7 @@ func writeOutcome(ctx context.Context, tx pgx.Tx, a attemptRow, job lockedJob, o
 		return err
 	}
 	if lost {
-		if err := logDiscarded(ctx, tx, a, job, string(o.Result)); err != nil {
+		if err := logDiscarded(ctx, tx, a, job, onejob.ReasonJobClosed, string(o.Result)); err != nil {
 			return err
 		}
 	}
@@ -221,7 +241,7 @@ func discardLate(ctx context.Context, tx pgx.Tx, a attemptRow, job lockedJob, o 
 	if o.State != onejob.AttemptSucceeded {
 		return nil
 	}
-	if err := logDiscarded(ctx, tx, a, job, string(o.Result)); err != nil {
+	if err := logDiscarded(ctx, tx, a, job, onejob.ReasonLateResult, string(o.Result)); err != nil {
 		return err
 	}
 	_, err := tx.Exec(ctx, `

@@ -21,20 +21,7 @@ type Completion struct {
 // earlier try was lost, and it has won.
 func (s *Store) CompleteJobIfOpen(ctx context.Context, jobID string, number int) (c Completion, err error) {
 	err = s.inTx(ctx, "complete the job", func(tx pgx.Tx) error {
-		swapped, err := tx.Exec(ctx, `
-			UPDATE jobs SET status = 'succeeded', completed_by = a.number, result = a.result, version = version + 1,
-				requested_provider = NULL, finished_at = clock_timestamp()
-			FROM attempts a
-			WHERE jobs.id = $1 AND a.job_id = $1 AND a.number = $2 AND a.state = 'succeeded' AND a.decided_at IS NULL
-			  AND jobs.version = a.job_version AND jobs.completed_by IS NULL AND jobs.status IN ('running', 'unknown')`,
-			jobID, number)
-		if err != nil {
-			return err
-		}
-		if swapped.RowsAffected() == 1 {
-			c.Won = true
-			_, err = tx.Exec(ctx, `UPDATE attempts SET decided_at = clock_timestamp(), result = NULL WHERE job_id = $1 AND number = $2`, jobID, number)
-		} else {
+		if c.Won, err = swap(ctx, tx, jobID, number); err == nil && !c.Won {
 			err = discardUnlessWinner(ctx, tx, jobID, number, &c)
 		}
 		if err != nil {
@@ -46,7 +33,25 @@ func (s *Store) CompleteJobIfOpen(ctx context.Context, jobID string, number int)
 	return c, err
 }
 
-// discardUnlessWinner runs where the swap took no row.
+// swap is the compare-and-swap. It returns whether the attempt's result took the slot.
+func swap(ctx context.Context, tx pgx.Tx, jobID string, number int) (bool, error) {
+	swapped, err := tx.Exec(ctx, `
+		UPDATE jobs SET status = 'succeeded', completed_by = a.number, result = a.result, version = version + 1,
+			requested_provider = NULL, finished_at = clock_timestamp()
+		FROM attempts a
+		WHERE jobs.id = $1 AND a.job_id = $1 AND a.number = $2 AND a.state = 'succeeded' AND a.decided_at IS NULL
+		  AND jobs.version = a.job_version AND jobs.completed_by IS NULL AND jobs.status IN ('running', 'unknown')`,
+		jobID, number)
+	if err != nil || swapped.RowsAffected() == 0 {
+		return false, err
+	}
+	_, err = tx.Exec(ctx, `UPDATE attempts SET decided_at = clock_timestamp(), result = NULL WHERE job_id = $1 AND number = $2`, jobID, number)
+	return true, err
+}
+
+// discardUnlessWinner runs where the swap took no row. The swap may have looked before
+// somebody who held the job's lock recorded the result, so it is tried again under that
+// lock: what it refuses then can never win.
 func discardUnlessWinner(ctx context.Context, tx pgx.Tx, jobID string, number int, c *Completion) error {
 	job, err := lockJob(ctx, tx, jobID)
 	if err != nil {
@@ -56,11 +61,13 @@ func discardUnlessWinner(ctx context.Context, tx pgx.Tx, jobID string, number in
 	if err != nil {
 		return err
 	}
-	c.Won = orZero(job.CompletedBy) == number
-	c.Raced = !c.Won && a.State == onejob.AttemptSucceeded && !a.Decided
-	if !c.Raced {
+	if c.Won = orZero(job.CompletedBy) == number; c.Won || a.State != onejob.AttemptSucceeded || a.Decided {
 		return nil
 	}
+	if c.Won, err = swap(ctx, tx, jobID, number); err != nil || c.Won {
+		return err
+	}
+	c.Raced = true
 	return discardUndecided(ctx, tx, a, job)
 }
 
@@ -70,7 +77,7 @@ func discardUndecided(ctx context.Context, tx pgx.Tx, a attemptRow, job lockedJo
 	if err := tx.QueryRow(ctx, `SELECT result::text FROM attempts WHERE id = $1`, a.id).Scan(&result); err != nil {
 		return err
 	}
-	if err := logDiscarded(ctx, tx, a, job, result); err != nil {
+	if err := logDiscarded(ctx, tx, a, job, onejob.ReasonJobClosed, result); err != nil {
 		return err
 	}
 	_, err := tx.Exec(ctx, `
@@ -78,26 +85,21 @@ func discardUndecided(ctx context.Context, tx pgx.Tx, a attemptRow, job lockedJo
 	return err
 }
 
-// logDiscarded keeps what is kept of a discarded result. A second one of the same
-// attempt is the same answer told twice.
-func logDiscarded(ctx context.Context, tx pgx.Tx, a attemptRow, job lockedJob, result string) error {
+// logDiscarded keeps what is kept of a discarded result: why says so unless another
+// attempt's result holds the slot. A second one of the same attempt is the same answer
+// told twice.
+func logDiscarded(ctx context.Context, tx pgx.Tx, a attemptRow, job lockedJob, why onejob.Reason, result string) error {
+	var winner *int
+	if job.CompletedBy != nil && *job.CompletedBy != a.Number {
+		winner, why = job.CompletedBy, onejob.ReasonSlotTaken
+	}
 	_, err := tx.Exec(ctx, `
 		INSERT INTO discarded_results (attempt_id, job_id, reason, winner_attempt_id, sha256, bytes)
 		SELECT $1, $2, $3, (SELECT id FROM attempts WHERE job_id = $2 AND number = $4),
 		       sha256(convert_to($5, 'UTF8')), octet_length($5)
 		ON CONFLICT (attempt_id) DO NOTHING`,
-		a.id, a.jobID, discardReason(a, job), job.CompletedBy, result)
+		a.id, a.jobID, why, winner, result)
 	return err
-}
-
-func discardReason(a attemptRow, job lockedJob) onejob.Reason {
-	switch {
-	case job.CompletedBy != nil:
-		return onejob.ReasonSlotTaken
-	case a.State == onejob.AttemptCancelled || a.State == onejob.AttemptFailed:
-		return onejob.ReasonLateResult
-	}
-	return onejob.ReasonJobClosed
 }
 
 // FailJobIfNothingLives closes the job as failed, with the reason of its last attempt,
