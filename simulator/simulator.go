@@ -16,6 +16,7 @@ package simulator
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"sync"
@@ -112,7 +113,8 @@ func (s *Simulator) current() (*era, Plan) {
 }
 
 // Run serves on the listener until ctx ends, then drops what is held, and returns when
-// every connection is closed. It closes the listener. An end by ctx is no error.
+// every connection is closed. It closes the listener. An end by ctx is no error, unless
+// a connection had to be cut because it did not end within 5 seconds.
 func (s *Simulator) Run(ctx context.Context, listener net.Listener) error {
 	server := &http.Server{Handler: s, ReadHeaderTimeout: headerTimeout}
 	served := make(chan error, 1)
@@ -125,11 +127,12 @@ func (s *Simulator) Run(ctx context.Context, listener net.Listener) error {
 	s.Reset()
 	patience, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownPatience)
 	defer cancel()
-	if server.Shutdown(patience) != nil {
-		_ = server.Close() // what does not end by itself is cut
+	err := server.Shutdown(patience)
+	if err != nil {
+		err = errors.Join(fmt.Errorf("simulator: cut what did not end: %w", err), server.Close())
 	}
-	if err := <-served; !errors.Is(err, http.ErrServerClosed) {
-		return err
+	if end := <-served; !errors.Is(end, http.ErrServerClosed) {
+		return errors.Join(err, end)
 	}
-	return nil
+	return err
 }

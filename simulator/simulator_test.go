@@ -222,19 +222,6 @@ func TestReplyIsHeldAfterTheExecution(t *testing.T) {
 	}
 }
 
-func TestClientThatLeavesEndsTheHold(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, simulator.Options{})
-	ctx, cancel := context.WithCancel(t.Context())
-	answers := r.start(ctx, request{job: "j", attempt: 1, body: simulate(`{"silence":true}`)})
-	r.mustAwaitExecution("j")
-	cancel()
-	if got, ok := <-answers; ok {
-		t.Errorf("%+v", got)
-	}
-	r.mustDo(request{job: "k", attempt: 1, body: `{}`}) // the simulator still serves
-}
-
 func TestExecutedRequestLosesItsReply(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, simulator.Options{})

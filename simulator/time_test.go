@@ -1,6 +1,7 @@
 package simulator_test
 
 import (
+	"context"
 	"math"
 	"net/http"
 	"net/http/httptest"
@@ -34,6 +35,26 @@ func TestLatencyIsBeforeTheExecutionAndLateBehindIt(t *testing.T) {
 			t.Errorf("answered after %v", answered)
 		}
 	})
+}
+
+func TestClientThatLeavesEndsWhatItHeld(t *testing.T) {
+	t.Parallel()
+	for _, directives := range []string{`{"hold":"gate"}`, `{"silence":true}`, `{"late":"1h"}`} {
+		synctest.Test(t, func(t *testing.T) {
+			sim := simulator.New(simulator.Options{})
+			ctx, leave := context.WithCancel(t.Context())
+			began, aborted := time.Now(), make(chan any)
+			go func() {
+				defer func() { aborted <- recover() }()
+				sim.ServeHTTP(httptest.NewRecorder(), newCall(t, "j", strings.NewReader(simulate(directives))).WithContext(ctx))
+			}()
+			synctest.Wait()
+			leave()
+			if end := <-aborted; end != http.ErrAbortHandler || time.Since(began) != 0 {
+				t.Errorf("%s: ended by %v after %v", directives, end, time.Since(began))
+			}
+		})
+	}
 }
 
 func newCall(t *testing.T, job string, body *strings.Reader) *http.Request {
