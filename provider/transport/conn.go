@@ -19,8 +19,8 @@ func (c *countedConn) Write(p []byte) (int, error) {
 }
 
 // countedUnder returns the counting connection at the bottom of conn, under the TLS
-// layers of the server and of an https proxy. Every connection has one: dialCounted is
-// the only way to get any.
+// layers of the server and of an https proxy, or nil for a connection that was not
+// dialled here.
 func countedUnder(conn net.Conn) *countedConn {
 	for {
 		switch c := conn.(type) {

@@ -125,3 +125,27 @@ func TestProxyOfTheEnvironmentIsNotUsed(t *testing.T) {
 		t.Errorf("a proxy function is set, error %v", err)
 	}
 }
+
+func TestRequestOnAnUncountedConnectionCountsAsSent(t *testing.T) {
+	server := rawserver.New(t, func(*rawserver.Conn) {})
+	client, _ := New(Options{})
+	client.base.DialContext = (&net.Dialer{}).DialContext
+	ctx, trace := WithTrace(t.Context())
+	req, _ := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+server.Addr, strings.NewReader("{}"))
+	if _, err := client.RoundTrip(req); err == nil || errors.Is(err, ErrSecondSend) || !trace.Sent() {
+		t.Errorf("sent %v, error %v", trace.Sent(), err)
+	}
+}
+
+func TestRequestThroughAnHTTPSProxyIsCounted(t *testing.T) {
+	proxy := rawserver.NewTLS(t, []string{"http/1.1"}, func(c *rawserver.Conn) { c.ReadRequest() })
+	client, err := New(Options{Proxy: "https://" + proxy.Addr, RootCAs: proxy.Roots})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, trace := WithTrace(t.Context())
+	req, _ := http.NewRequestWithContext(ctx, http.MethodPost, "http://provider.invalid/", strings.NewReader("{}"))
+	if _, err := client.RoundTrip(req); err == nil || !trace.Sent() || trace.written {
+		t.Errorf("sent %v, uncounted %v, error %v", trace.Sent(), trace.written, err)
+	}
+}

@@ -105,11 +105,15 @@ func (t *Trace) moveTo(conn net.Conn) bool {
 	defer t.mu.Unlock()
 	t.written = t.written || t.wrote()
 	t.conn, t.before, t.shared, t.encoded = nil, 0, sharesStreams(conn), false
-	if !t.shared {
-		t.conn = countedUnder(conn)
-		t.before = t.conn.taken.Load()
+	before := t.written
+	switch c := countedUnder(conn); {
+	case t.shared:
+	case c == nil:
+		t.written = true // nobody counts there: the worst holds
+	default:
+		t.conn, t.before = c, c.taken.Load()
 	}
-	return t.written
+	return before
 }
 
 func (t *Trace) encode() {
