@@ -3,7 +3,9 @@ package postgres
 import (
 	"context"
 	"errors"
+	"io"
 	"net"
+	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -14,18 +16,28 @@ import (
 
 // SQLSTATEs and constraints that the code branches on.
 const (
-	stateUniqueViolation   = "23505"
-	stateUndefinedTable    = "42P01"
-	stateUndefinedColumn   = "42703"
-	stateInvalidText       = "22P02"
-	stateIllegalMove       = "OJ001" // raised by the triggers of the migrations
-	constraintOneLive      = "attempts_one_live"
-	constraintWorkflowID   = "jobs_workflow_id"
-	classConnection        = "08"
-	classOperatorInterrupt = "57P"
-	classRollback          = "40"
-	classResources         = "53"
+	stateUniqueViolation = "23505"
+	stateUndefinedTable  = "42P01"
+	stateUndefinedColumn = "42703"
+	stateInvalidText     = "22P02"
+	stateNoDatabase      = "3D000"
+	constraintOneLive    = "attempts_one_live"
+	classAuthorization   = "28"
 )
+
+// interruptions are SQLSTATEs, and beginnings of such, of a server that could not do now
+// what it may do later: nothing was committed, the same call may be repeated.
+var interruptions = []string{
+	"08",    // connection
+	"25006", // it only reads: a standby that clients still reach
+	"25P03", // idle in the transaction for too long
+	"40",    // rolled back
+	"53",    // out of memory, disk or connections
+	"55P03", // a lock was not free in time
+	"57014", // the statement was cancelled, or took too long
+	"57P",   // shutting down, starting up
+	"58",    // its system failed
+}
 
 // translate turns what the database or the network said into the errors of package
 // onejob. What names the work. It is the only place that does.
@@ -53,19 +65,16 @@ func translateServer(what string, pg *pgconn.PgError, err error) error {
 		return onejob.Errorf(onejob.CodeAttemptUnresolved, "an attempt of this job is unresolved: wait for it, cancel it or resolve it")
 	case pg.Code == stateInvalidText && strings.Contains(pg.Message, "uuid"):
 		return onejob.Errorf(onejob.CodeNotFound, "%w: job ids are UUIDs, as 'onejob start' prints them", err)
-	case hasClass(pg, classConnection, classOperatorInterrupt, classRollback, classResources):
+	case pg.Code == stateNoDatabase || strings.HasPrefix(pg.Code, classAuthorization):
+		return onejob.Errorf(onejob.CodeMisconfigured, "postgres does not let onejob in (%s): %w: check DATABASE_URL", what, err)
+	case interrupted(pg):
 		return onejob.Errorf(onejob.CodeServerUnreachable, "postgres cannot serve now (%s): %w", what, err)
 	}
 	return onejob.Errorf("", "%s: %w", what, err)
 }
 
-func hasClass(pg *pgconn.PgError, classes ...string) bool {
-	for _, class := range classes {
-		if strings.HasPrefix(pg.Code, class) {
-			return true
-		}
-	}
-	return false
+func interrupted(pg *pgconn.PgError) bool {
+	return slices.ContainsFunc(interruptions, func(class string) bool { return strings.HasPrefix(pg.Code, class) })
 }
 
 // unreachable says that the connection failed rather than the statement.
@@ -73,7 +82,7 @@ func unreachable(err error) bool {
 	_, isNet := errors.AsType[net.Error](err)
 	_, isConnect := errors.AsType[*pgconn.ConnectError](err)
 	return isNet || isConnect || pgconn.SafeToRetry(err) || errors.Is(err, context.DeadlineExceeded) ||
-		strings.Contains(err.Error(), "conn closed") || strings.Contains(err.Error(), "unexpected EOF")
+		errors.Is(err, io.ErrUnexpectedEOF) || strings.Contains(err.Error(), "conn closed")
 }
 
 func orNotFound(err error, format string, args ...any) error {

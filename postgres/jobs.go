@@ -16,7 +16,7 @@ const insertJob = `
 	INSERT INTO jobs (id, owner_id, idempotency_key, workflow_id, kind, provider, fallbacks, hedge_after_ms, callback_url,
 	                  input, fingerprint, fingerprint_version, timeout_ms, listen_for_ms, max_attempts, labels)
 	VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)
-	ON CONFLICT (owner_id, idempotency_key) DO NOTHING`
+	ON CONFLICT DO NOTHING`
 
 func insertJobArgs(j onejob.Job) ([]any, error) {
 	labels, err := json.Marshal(j.Labels)
