@@ -76,6 +76,7 @@ func (j *jobRun) next() onejob.Step {
 	if j.stale {
 		return onejob.Step{Action: adoptRows}
 	}
+	j.landed = false // the progress has it
 	return j.plan.Next(j.progress)
 }
 
@@ -109,7 +110,6 @@ func (j *jobRun) rest(ctx workflow.Context, step onejob.Step) (rested bool, err 
 func (j *jobRun) launch(ctx workflow.Context, step onejob.Step) {
 	attemptCtx, cancel := workflow.WithCancel(workflow.WithActivityOptions(ctx, j.attemptOptions(step)))
 	j.underway[step.Number] = cancel
-	j.landed = false
 	j.progress.Status, j.progress.Requested = onejob.StatusRunning, ""
 	j.progress.Attempts = append(j.progress.Attempts, onejob.Attempt{Number: step.Number, Provider: step.Provider, State: onejob.AttemptStarting})
 	var a *activities.Activities
@@ -156,7 +156,6 @@ func (j *jobRun) hasNews() bool { return j.landed || j.stale }
 // wait waits for news of an attempt that is under way, or unknown. Of an unknown one the
 // rows are read now and then, in case its news got lost.
 func (j *jobRun) wait(ctx workflow.Context) error {
-	j.landed = false
 	a, _ := j.progress.Unresolved()
 	if _, ours := j.underway[a.Number]; a.State != onejob.AttemptUnknown {
 		j.stale = !ours // nobody listens: reading the rows makes it unknown
@@ -191,7 +190,7 @@ func (j *jobRun) untilNextLook() time.Duration {
 
 // adopt brings the run up to the rows.
 func (j *jobRun) adopt(ctx workflow.Context) error {
-	j.stale, j.landed = false, false
+	j.stale = false
 	fence := j.fence
 	var a *activities.Activities
 	progress, err := durable[onejob.Progress](ctx, "read how far the job is", a.AdoptAttempts, postgres.Adoption{
