@@ -131,9 +131,10 @@ func (w *Worker) Catalog() onejob.Catalog {
 }
 
 // Run works until ctx ends, then drains. It fails at once, with the remedy, if Postgres
-// lacks the schema or Temporal the namespace or the search attributes.
+// lacks the schema or Temporal the namespace or the search attributes; for a server
+// that does not answer it waits up to a minute.
 func (w *Worker) Run(ctx context.Context) error {
-	if err := errors.Join(w.config.Store.Check(ctx), workflows.CheckSearchAttributes(ctx, w.config.Temporal, w.config.Namespace)); err != nil {
+	if err := w.awaitServers(ctx); err != nil {
 		return err
 	}
 	if err := w.temporal.Start(); err != nil {
@@ -144,4 +145,36 @@ func (w *Worker) Run(ctx context.Context) error {
 	w.config.Logger.Info("worker drains", "drain", w.config.Drain)
 	w.temporal.Stop()
 	return nil
+}
+
+const (
+	serverPatience = time.Minute
+	serverPause    = time.Second
+)
+
+// awaitServers returns nil when both servers have what the worker needs.
+func (w *Worker) awaitServers(ctx context.Context) error {
+	pause := time.NewTicker(serverPause)
+	defer pause.Stop()
+	for deadline := time.Now().Add(serverPatience); ; {
+		err := w.checkServers(ctx)
+		if !errors.Is(err, onejob.ErrServerUnreachable) || time.Now().After(deadline) {
+			return err
+		}
+		w.config.Logger.Warn("a server does not answer; the worker waits for it", "error", err)
+		select {
+		case <-ctx.Done():
+			return err
+		case <-pause.C:
+		}
+	}
+}
+
+func (w *Worker) checkServers(ctx context.Context) error {
+	if err := w.config.Store.Check(ctx); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, reconcileTimeout)
+	defer cancel()
+	return workflows.CheckSearchAttributes(ctx, w.config.Temporal, w.config.Namespace)
 }
