@@ -73,9 +73,7 @@ func TestLostWorkflowWhileTheProviderIsCalled(t *testing.T) {
 			s := newSystem(t)
 			s.startWorker()
 			job := s.submit(s.request("calling", fmt.Sprintf(`"hold_after": %q`, s.hold("calling"))))
-			if err := s.sim.AwaitExecution(t.Context(), job.JobID, 1); err != nil {
-				t.Fatal(err)
-			}
+			s.awaitExecution(job.JobID)
 			loss.lose(s, job.WorkflowID)
 			s.awaitStatus(job.JobID, onejob.StatusUnknown) // the next run found an attempt that nobody of its own listens to
 			s.release("calling")

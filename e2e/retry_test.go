@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/onejob/onejob"
+	"github.com/onejob/onejob/simulator"
 )
 
 func TestRejectedGoesToTheFallback(t *testing.T) {
@@ -65,7 +66,7 @@ func TestLostReplyIsUnknownAndNeverCalledAgain(t *testing.T) {
 // requests returns how many requests of the job reached the provider.
 func (s *system) requests(jobID string) int {
 	s.t.Helper()
-	counts, err := s.sim.Executions(s.t.Context(), jobID)
+	counts, err := s.sim.Executions(s.t.Context(), simulator.Subject{Job: jobID})
 	if err != nil {
 		s.t.Fatal(err)
 	}

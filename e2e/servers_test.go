@@ -33,7 +33,7 @@ func TestJobAcceptedWhileTemporalIsDownRunsLater(t *testing.T) {
 	first := ownTemporal(t, dir)
 	way := newRelay(t, first.Address())
 	s := newSystemOn(t, pgtest.URL(t), way.address())
-	if err := first.Kill(); err != nil {
+	if err := first.Stop(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	r := s.request("away", "")
@@ -93,9 +93,7 @@ func TestAnswerArrivesWhileTheWorkerIsCutOffFromTemporal(t *testing.T) {
 	way := newRelay(t, s.address)
 	s.startWorker(func(c *worker.Config) { c.Temporal = dialTemporal(t, way.address()) })
 	job := s.submit(s.request("cut", fmt.Sprintf(`"hold_after": %q`, s.hold("cut"))))
-	if err := s.sim.AwaitExecution(t.Context(), job.JobID, 1); err != nil {
-		t.Fatal(err)
-	}
+	s.awaitExecution(job.JobID)
 	way.cut()
 	s.eventually("Temporal believes the attempt's worker dead", func() bool { return s.hasEvent(job.WorkflowID, enumspb.EVENT_TYPE_ACTIVITY_TASK_TIMED_OUT) })
 	s.release("cut")
@@ -128,9 +126,7 @@ func TestPostgresRestartedInMidJob(t *testing.T) {
 	s := newSystemOn(t, server.URL(), address)
 	s.startWorker()
 	job := s.submit(s.request("mid", fmt.Sprintf(`"hold_after": %q`, s.hold("mid"))))
-	if err := s.sim.AwaitExecution(t.Context(), job.JobID, 1); err != nil {
-		t.Fatal(err)
-	}
+	s.awaitExecution(job.JobID)
 	if err := server.Restart(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -267,9 +267,19 @@ func (s *system) eventually(what string, condition func() bool) {
 // executions returns how often the provider executed the job.
 func (s *system) executions(jobID string) int {
 	s.t.Helper()
-	counts, err := s.sim.Executions(s.t.Context(), jobID)
+	counts, err := s.sim.Executions(s.t.Context(), simulator.Subject{Job: jobID})
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	return counts.Executions
+}
+
+// awaitExecution waits until the provider has executed the job.
+func (s *system) awaitExecution(jobID string) {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
+	defer cancel()
+	if _, err := s.sim.AwaitExecution(ctx, simulator.Subject{Job: jobID}, 1); err != nil {
+		s.t.Fatal(err)
+	}
 }

@@ -23,7 +23,7 @@ var operator = starter.Decision{By: "ana", Reason: "the test says so"}
 // by the name of its key, and waits until the job is unknown.
 func (s *system) silent(key string) onejob.Submitted {
 	s.t.Helper()
-	r := s.request(key, fmt.Sprintf(`"hold_after": %q`, s.hold(key)))
+	r := s.request(key, fmt.Sprintf(`"only": "primary", "hold_after": %q`, s.hold(key)))
 	r.Fallbacks = []string{"fallback"}
 	r.Timeout = onejob.Duration(300 * time.Millisecond)
 	submitted := s.submit(r)
@@ -36,7 +36,7 @@ func (s *system) hold(key string) string { return s.owner + "/" + key }
 
 func (s *system) release(key string) {
 	s.t.Helper()
-	if err := s.sim.Release(s.t.Context(), s.hold(key)); err != nil {
+	if _, err := s.sim.Release(s.t.Context(), s.hold(key)); err != nil {
 		s.t.Fatal(err)
 	}
 }
@@ -169,7 +169,7 @@ func TestResolvedAttempt(t *testing.T) {
 func TestFallbackButtonReopensAFailedJob(t *testing.T) {
 	s := newSystem(t)
 	s.startWorker()
-	job := s.submit(s.request("rejected", `"status": 422`))
+	job := s.submit(s.request("rejected", `"only": "primary", "status": 422`))
 	if failed := s.wait(job.JobID); failed.Status != onejob.StatusFailed || failed.Error.Code != onejob.ReasonRejected {
 		t.Fatalf("the job is %+v", failed.View)
 	}

@@ -25,9 +25,7 @@ func TestStoppedWorkerRecordsWhatStillHangsAsUnknown(t *testing.T) {
 	s := newSystem(t)
 	stop := s.startWorker(func(c *worker.Config) { c.Drain = 100 * time.Millisecond })
 	job := s.submit(s.request("hangs", fmt.Sprintf(`"hold_after": %q`, s.hold("hangs"))))
-	if err := s.sim.AwaitExecution(t.Context(), job.JobID, 1); err != nil {
-		t.Fatal(err)
-	}
+	s.awaitExecution(job.JobID)
 	stop()
 	if a := s.get(job.JobID).Attempts[0]; a.State != onejob.AttemptUnknown || a.Reason != onejob.ReasonWorkerShutdown {
 		t.Errorf("after the worker's end the attempt is %s (%s)", a.State, a.Reason)
@@ -39,9 +37,7 @@ func TestStoppingWorkerWaitsForACallInFlight(t *testing.T) {
 	s := newSystem(t)
 	stop := s.startWorker(func(c *worker.Config) { c.Drain = patience })
 	job := s.submit(s.request("flies", fmt.Sprintf(`"hold_after": %q`, s.hold("flies"))))
-	if err := s.sim.AwaitExecution(t.Context(), job.JobID, 1); err != nil {
-		t.Fatal(err)
-	}
+	s.awaitExecution(job.JobID)
 	stopped := make(chan struct{})
 	go func() {
 		defer close(stopped)
