@@ -107,6 +107,9 @@ func logDiscarded(ctx context.Context, tx pgx.Tx, a attemptRow, job lockedJob, w
 // Either way it returns how far the job is.
 func (s *Store) FailJobIfNothingLives(ctx context.Context, jobID string, version int) (p onejob.Progress, err error) {
 	err = s.inTx(ctx, "fail the job", func(tx pgx.Tx) error {
+		if _, err := lockJob(ctx, tx, jobID); err != nil {
+			return err
+		}
 		if _, err := tx.Exec(ctx, `
 			UPDATE jobs SET status = 'failed', finished_at = clock_timestamp(), error = (
 				SELECT json_build_object('code', a.reason, 'message',

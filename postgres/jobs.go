@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -59,31 +60,51 @@ func (s *Store) InsertJobs(ctx context.Context, jobs ...onejob.Job) ([]Registere
 	return registered, nil
 }
 
+// insertIfAbsent inserts in the order of the keys, not of the jobs: two calls with the
+// same keys wait for each other in one direction only.
 func (s *Store) insertIfAbsent(ctx context.Context, jobs []onejob.Job) ([]bool, error) {
+	order := byKey(jobs)
 	batch := &pgx.Batch{}
-	inserted := make([]bool, len(jobs))
-	for _, job := range jobs {
-		args, err := insertJobArgs(job)
+	for _, i := range order {
+		args, err := insertJobArgs(jobs[i])
 		if err != nil {
 			return nil, err
 		}
 		batch.Queue(insertJob, args...)
 	}
+	inserted := make([]bool, len(jobs))
 	results := s.pool.SendBatch(ctx, batch)
-	for i := range jobs {
+	for _, i := range order {
 		tag, err := results.Exec()
 		if err != nil {
-			return nil, translate("insert the job", errors.Join(err, results.Close()))
+			_ = results.Close() // it says the same again
+			return nil, translate("insert the job", err)
 		}
 		inserted[i] = tag.RowsAffected() == 1
 	}
 	return inserted, translate("insert the job", results.Close())
 }
 
+// byKey returns the places of the jobs in the order of owners and keys; jobs of one key
+// stay in their order.
+func byKey(jobs []onejob.Job) []int {
+	order := make([]int, len(jobs))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(i, k int) int {
+		return cmp.Or(cmp.Compare(jobs[i].Owner, jobs[k].Owner), cmp.Compare(jobs[i].Key, jobs[k].Key))
+	})
+	return order
+}
+
 // registeredBefore compares the job with the row that its key has. An id that is the
 // job's own means that an earlier try inserted it and its acknowledgement was lost.
 func (s *Store) registeredBefore(ctx context.Context, job onejob.Job) (Registered, error) {
 	there, err := s.JobByKey(ctx, job.Owner, job.Key)
+	if errors.Is(err, onejob.ErrNotFound) {
+		return Registered{}, onejob.Errorf("", "job %s was not inserted: its id or its workflow ID %q is another job's", job.ID, job.WorkflowID)
+	}
 	if err != nil {
 		return Registered{}, err
 	}

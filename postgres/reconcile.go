@@ -13,9 +13,11 @@ import (
 // and puts off their next turn by again. Two callers at once get different jobs.
 func (s *Store) ClaimForReconcile(ctx context.Context, again time.Duration, limit int) ([]onejob.Job, error) {
 	rows, err := s.pool.Query(ctx, `
+		WITH due AS MATERIALIZED (
+			SELECT id AS due_id FROM jobs WHERE status IN ('accepted', 'running', 'unknown') AND reconcile_at <= now()
+			ORDER BY reconcile_at LIMIT $2 FOR NO KEY UPDATE SKIP LOCKED)
 		UPDATE jobs SET reconcile_at = clock_timestamp() + $1::bigint * interval '1 millisecond'
-		WHERE id IN (SELECT id FROM jobs WHERE status IN ('accepted', 'running', 'unknown') AND reconcile_at <= clock_timestamp()
-		             ORDER BY reconcile_at LIMIT $2 FOR NO KEY UPDATE SKIP LOCKED)
+		FROM due WHERE id = due_id
 		RETURNING `+jobColumns, milliseconds(again), limit)
 	if err != nil {
 		return nil, translate("claim jobs to reconcile", err)
