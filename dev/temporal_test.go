@@ -112,7 +112,8 @@ func TestTemporalStateSurvivesInItsFolder(t *testing.T) {
 	opts := TemporalOptions{DataDir: dataFolder(t), Headless: true}
 	first := startTemporal(t, opts)
 	c := dial(t, first, first.Namespace())
-	if _, err := c.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: "kept", TaskQueue: taskQueue}, echo); err != nil {
+	run, err := c.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: "kept", TaskQueue: taskQueue}, echo)
+	if err != nil {
 		t.Fatal(err)
 	}
 	if err := first.Kill(); err != nil { // worse than Stop
@@ -126,7 +127,7 @@ func TestTemporalStateSurvivesInItsFolder(t *testing.T) {
 		t.Errorf("the update answered %q", got)
 	}
 	var said string
-	if err := c.GetWorkflow(t.Context(), "kept", "").Get(t.Context(), &said); err != nil || said != "hello" {
+	if err := c.GetWorkflow(t.Context(), "kept", run.GetRunID()).Get(t.Context(), &said); err != nil || said != "hello" {
 		t.Errorf("the workflow returned %q, %v", said, err)
 	}
 }
