@@ -1,0 +1,307 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	enumspb "go.temporal.io/api/enums/v1"
+)
+
+const (
+	submitters = 64 // goroutines that submit
+	warmUpJobs = 40
+	halfLoad   = 10 * time.Second // of submits at half load
+
+	// floorTime is how long a floor runs. Temporal does nothing meanwhile, and a Postgres
+	// session that does nothing reports its commits after ten seconds at the latest.
+	floorTime = 11 * time.Second
+
+	sessionsEnd = 500 * time.Millisecond // of a process that ended, in Postgres
+)
+
+// Processes whose CPU is told apart. The floor's only process counts as the worker.
+const (
+	processWorker   = "worker"
+	processClient   = "client"
+	processPostgres = "postgres"
+	processTemporal = "temporal"
+	processProvider = "provider"
+)
+
+// load is how hard a run pushes.
+type load string
+
+const (
+	saturated load = "saturation"
+	half      load = "half load"
+)
+
+// sample is what one run measured.
+type sample struct {
+	system    system
+	load      load
+	jobs      int
+	perSecond float64 // from the first submit to the end of the last workflow
+	submitMS  []float64
+	resultMS  []float64 // from the call of submit to the committed result
+	cpu       cpuSeconds
+	lastID    string // of a workflow
+}
+
+// measure runs all the rounds.
+func (s *site) measure(ctx context.Context, o options) (*Report, error) {
+	m := &measurement{site: s, options: o, report: newReport(s.conditions)}
+	progress("warming up")
+	if err := m.warmUp(ctx); err != nil {
+		return nil, err
+	}
+	for round := range o.rounds {
+		if err := m.round(ctx, round); err != nil {
+			return nil, fmt.Errorf("round %d: %w", round+1, err)
+		}
+	}
+	m.report.conclude()
+	return m.report, nil
+}
+
+// measurement is one benchmark under way.
+type measurement struct {
+	*site
+	options
+	report   *Report
+	runs     int
+	idle     commits // a second, of servers that nobody uses
+	onceRate float64 // onejob's throughput so far
+}
+
+// warmUp fills the caches of servers and machine, and measures what the servers commit
+// by themselves.
+func (m *measurement) warmUp(ctx context.Context) error {
+	for _, system := range []system{systemOnejob, systemBare} {
+		sample, err := m.onTemporal(ctx, system, saturated, task{Jobs: warmUpJobs})
+		if err != nil {
+			return err
+		}
+		if system == systemOnejob {
+			m.onceRate = sample.perSecond
+		}
+	}
+	if _, err := m.onFloor(ctx, saturated, task{For: floorTime}); err != nil {
+		return err
+	}
+	before, began := m.readCommits(ctx), time.Now()
+	if _, err := m.onFloor(ctx, half, task{For: floorTime, Rate: 1}); err != nil {
+		return err
+	}
+	after := m.readCommits(ctx)
+	m.idle.temporal = (after.temporal - before.temporal) / time.Since(began).Seconds()
+	return errors.Join(before.err, after.err)
+}
+
+// round measures each system once at saturation and once at half load. Rounds take the
+// two systems on Temporal in turns, so that neither always finds the larger database.
+func (m *measurement) round(ctx context.Context, n int) error {
+	order := []system{systemOnejob, systemBare}
+	if n%2 == 1 {
+		order = []system{systemBare, systemOnejob}
+	}
+	floors := []load{saturated, half}
+	for i, system := range order {
+		before, began := m.readCommits(ctx), time.Now()
+		jobs, err := m.both(ctx, n, system)
+		if err != nil {
+			return err
+		}
+		time.Sleep(sessionsEnd)
+		after := m.readCommits(ctx)
+		if err := m.floorOf(ctx, n, floors[i]); err != nil {
+			return err
+		}
+		settled := m.readCommits(ctx)
+		if err := errors.Join(before.err, after.err, settled.err); err != nil {
+			return err
+		}
+		alone := m.idle.temporal * time.Since(began).Seconds()
+		m.report.countCommits(system, jobs, after.ours-before.ours, settled.temporal-before.temporal-alone)
+	}
+	return nil
+}
+
+// floorOf measures the floor, and leaves Temporal's sessions the time to report.
+func (m *measurement) floorOf(ctx context.Context, n int, load load) error {
+	t := task{For: floorTime}
+	if load == half {
+		t.Rate = m.halfRate()
+	}
+	sample, err := m.onFloor(ctx, load, t)
+	if err != nil {
+		return err
+	}
+	m.tell(n, sample)
+	return nil
+}
+
+// both measures a system on Temporal at saturation and at half load, and returns the
+// number of jobs.
+func (m *measurement) both(ctx context.Context, n int, system system) (jobs int, err error) {
+	sample, err := m.onTemporal(ctx, system, saturated, task{Jobs: m.jobs})
+	if err != nil {
+		return 0, err
+	}
+	jobs = sample.jobs
+	m.tell(n, sample)
+	if system == systemOnejob {
+		m.onceRate = median(m.report.throughputs(systemOnejob))
+	}
+	rate := m.halfRate()
+	sample, err = m.onTemporal(ctx, system, half, task{Jobs: max(1, int(rate*halfLoad.Seconds())), Rate: rate})
+	if err != nil {
+		return 0, err
+	}
+	m.tell(n, sample)
+	events, bytes, err := m.history(ctx, sample.lastID)
+	m.report.countHistory(system, events, bytes)
+	return jobs + sample.jobs, err
+}
+
+func (m *measurement) halfRate() float64 {
+	if m.rate > 0 {
+		return m.rate
+	}
+	return m.onceRate / 2
+}
+
+func (m *measurement) tell(round int, s sample) {
+	m.report.add(s)
+	progress("round %d of %d: %-6s %-10s %7.1f jobs/s, submit to result p50 %.0f ms", round+1, m.rounds, s.system, s.load, s.perSecond, quantile(s.resultMS, 0.5))
+}
+
+// next fills in what each run has of its own.
+func (m *measurement) next(t task, system system) task {
+	m.runs++
+	t.System, t.Postgres, t.Temporal, t.Provider = system, m.url, m.temporal, m.providerAt
+	t.Run, t.Submitters = fmt.Sprintf("run-%03d", m.runs), submitters
+	return t
+}
+
+// onTemporal measures one run of a system that needs a worker and a client.
+func (m *measurement) onTemporal(ctx context.Context, system system, load load, t task) (s sample, err error) {
+	t = m.next(t, system)
+	worker, err := startRole(ctx, roleWorker, t, nil)
+	if err != nil {
+		return s, err
+	}
+	defer func() { err = errors.Join(err, worker.end()) }()
+	client, err := startRole(ctx, roleClient, t, nil)
+	if err != nil {
+		return s, err
+	}
+	defer func() { err = errors.Join(err, client.end()) }()
+	time.Sleep(time.Second) // the pollers settle
+
+	pids := m.pids(worker.pid, client.pid)
+	before := readCPU(pids)
+	if err := errors.Join(worker.goOn(), client.goOn()); err != nil {
+		return s, err
+	}
+	var jobs []jobTimes
+	var seen map[string]sighting
+	if err := errors.Join(client.answer(&jobs), worker.answer(&seen)); err != nil {
+		return s, err
+	}
+	time.Sleep(time.Second) // the server closes the last workflows
+	s = newSample(system, load, jobs, seen)
+	s.cpu = readCPU(pids).since(before)
+	return s, nil
+}
+
+// onFloor measures one run of the statements alone.
+func (m *measurement) onFloor(ctx context.Context, load load, t task) (s sample, err error) {
+	floor, err := startRole(ctx, roleFloor, m.next(t, systemFloor), nil)
+	if err != nil {
+		return s, err
+	}
+	defer func() { err = errors.Join(err, floor.end()) }()
+	pids := m.pids(floor.pid, 0)
+	delete(pids, processClient)
+	delete(pids, processTemporal)
+	before := readCPU(pids)
+	if err := floor.goOn(); err != nil {
+		return s, err
+	}
+	var jobs []jobTimes
+	if err := floor.answer(&jobs); err != nil {
+		return s, err
+	}
+	s = newSample(systemFloor, load, jobs, nil)
+	s.cpu = readCPU(pids).since(before)
+	return s, nil
+}
+
+func (m *measurement) pids(worker, client int) map[string]int {
+	pids := map[string]int{
+		processWorker: worker, processClient: client, processProvider: m.provider.pid,
+		processPostgres: m.postmaster(), processTemporal: 0,
+	}
+	if m.keeper != nil {
+		pids[processTemporal] = m.keeper.pid
+	}
+	return pids
+}
+
+// postmaster is the process of Postgres; 0 if it is not known, on another machine for
+// instance.
+func (s *site) postmaster() int {
+	if !s.postgres.External() {
+		return s.postgres.PID()
+	}
+	pid := parentOf(int(s.conn.PgConn().PID()))
+	if pid <= 1 {
+		return 0
+	}
+	return pid
+}
+
+// newSample joins what the client and the worker saw of each job.
+func newSample(system system, load load, jobs []jobTimes, seen map[string]sighting) sample {
+	s := sample{system: system, load: load, jobs: len(jobs)}
+	var first, last int64
+	for _, job := range jobs {
+		end := job.Result
+		if at, ok := seen[job.ID]; ok {
+			job.Result, end = at.Result, at.Closed
+		}
+		s.submitMS = append(s.submitMS, float64(job.Ack-job.Submit)/1e6)
+		s.resultMS = append(s.resultMS, float64(job.Result-job.Submit)/1e6)
+		if first == 0 || job.Submit < first {
+			first = job.Submit
+		}
+		if end > last {
+			last, s.lastID = end, job.ID
+		}
+	}
+	if last > first {
+		s.perSecond = float64(len(jobs)) / (float64(last-first) / 1e9)
+	}
+	return s
+}
+
+// history returns the number of events and the bytes of a workflow's history.
+func (m *measurement) history(ctx context.Context, workflowID string) (events, bytes int64, err error) {
+	c, err := dial(m.temporal)
+	if err != nil {
+		return 0, 0, err
+	}
+	defer c.Close()
+	described, err := c.DescribeWorkflowExecution(ctx, workflowID, "")
+	if err != nil {
+		return 0, 0, err
+	}
+	info := described.WorkflowExecutionInfo
+	if info.Status != enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED {
+		return 0, 0, fmt.Errorf("workflow %s is %s, not completed", workflowID, info.Status)
+	}
+	return info.HistoryLength, info.HistorySizeBytes, nil
+}
