@@ -26,10 +26,10 @@ var mayImport = map[string][]string{
 }
 
 // testOnly are packages that only tests and programs may import.
-var testOnly = []string{"postgres/pgtest", "dev/testservers", "faults/pgproxy"}
+var testOnly = []string{"postgres/pgtest", "dev/testservers", "faults/pgproxy", "workflows/replay"}
 
 // programs may import whatever they like.
-var programs = []string{"cmd", "bench", "e2e", "faults", "examples", "deploy", "dev/withservers", "postgres/pgtest", "dev/testservers"}
+var programs = []string{"cmd", "bench", "e2e", "faults", "examples", "deploy", "dev/withservers", "postgres/pgtest", "dev/testservers", "workflows/replay"}
 
 func TestDependenciesPointOneWay(t *testing.T) {
 	t.Parallel()

@@ -1,0 +1,21 @@
+// Package replay checks for tests that today's workflow code can replay a history.
+package replay
+
+import (
+	"time"
+
+	historypb "go.temporal.io/api/history/v1"
+	"go.temporal.io/sdk/worker"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/onejob/onejob/workflows"
+)
+
+// History replays a run of Job. The run must know its own workflow ID, since one under
+// another ID refuses to run: the history's first event tells it.
+func History(history *historypb.History) error {
+	replayer := worker.NewWorkflowReplayer()
+	replayer.RegisterWorkflowWithOptions((&workflows.Workflows{HeartbeatTimeout: time.Second}).Job, workflow.RegisterOptions{Name: workflows.JobType})
+	id := history.Events[0].GetWorkflowExecutionStartedEventAttributes().GetWorkflowId()
+	return replayer.ReplayWorkflowHistoryWithOptions(nil, history, worker.ReplayWorkflowHistoryOptions{OriginalExecution: workflow.Execution{ID: id}})
+}
