@@ -130,6 +130,9 @@ func (w *Worker) Catalog() onejob.Catalog {
 	return onejob.Catalog{Kinds: w.config.Kinds, Providers: w.config.Providers.Defaults(), Limits: w.config.Limits}
 }
 
+// TaskQueue returns the task queue that the worker polls.
+func (w *Worker) TaskQueue() string { return w.config.TaskQueue }
+
 // Run works until ctx ends, then drains. It fails at once, with the remedy, if Postgres
 // lacks the schema or Temporal the namespace or the search attributes; for a server
 // that does not answer it waits up to a minute.
