@@ -193,3 +193,14 @@ func TestMegabyteInputs(t *testing.T) {
 		t.Error("the last of a million digits does not count")
 	}
 }
+
+func TestDeepMembersInAnyOrderAreTheSameIntent(t *testing.T) {
+	t.Parallel()
+	deep := strings.Repeat(`{"b":1,"a":`, 199) + `"` + strings.Repeat("x", 1<<20) + `"` + strings.Repeat("}", 199)
+	other := strings.Repeat(`{"a":`, 199) + `"` + strings.Repeat("x", 1<<20) + `"` + strings.Repeat(`,"b":1}`, 199)
+	a, errA := onejob.Fingerprint(onejob.Intent{Kind: "k", Provider: "p", Input: []byte(deep)}, 200)
+	b, errB := onejob.Fingerprint(onejob.Intent{Kind: "k", Provider: "p", Input: []byte(other)}, 200)
+	if errA != nil || errB != nil || a != b {
+		t.Errorf("fingerprints %x and %x, errors %v and %v: want them equal", a, b, errA, errB)
+	}
+}

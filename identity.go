@@ -77,15 +77,9 @@ func checkName(field, s string, maxBytes int) error {
 	return nil
 }
 
-// isBlank holds for Unicode White_Space and the zero-width spaces, which look the
-// same to a person.
-func isBlank(r rune) bool {
-	switch r {
-	case '\u200B', '\u200C', '\u200D', '\u2060', '\uFEFF':
-		return true
-	}
-	return unicode.IsSpace(r)
-}
+// isBlank holds for Unicode White_Space and the zero-width spaces, which a person cannot
+// see. The zero-width joiners are letters' company and may end a word.
+func isBlank(r rune) bool { return r == '\u200B' || r == '\uFEFF' || unicode.IsSpace(r) }
 
 // abbreviated quotes s for an error line, cut to a length that fits one.
 func abbreviated(s string) string {

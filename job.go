@@ -78,13 +78,16 @@ func NewJob(r Request, c Catalog) (Job, error) {
 		Input:              r.Input,
 		Fingerprint:        fingerprint[:],
 		FingerprintVersion: FingerprintVersion,
-		Timeout:            cmp.Or(time.Duration(r.Timeout), defaults.Timeout),
-		ListenFor:          cmp.Or(time.Duration(r.ListenFor), defaults.ListenFor),
+		Timeout:            cmp.Or(time.Duration(r.Timeout), defaults.Timeout, DefaultTimeout),
+		ListenFor:          cmp.Or(time.Duration(r.ListenFor), defaults.ListenFor, DefaultListenFor),
 		MaxAttempts:        cmp.Or(r.MaxAttempts, DefaultMaxAttempts),
 		Labels:             r.Labels,
 		Status:             StatusAccepted,
 	}
-	return job, job.checkTimes()
+	if err := job.checkTimes(); err != nil {
+		return Job{}, err
+	}
+	return job, nil
 }
 
 func (j *Job) checkTimes() error {

@@ -15,7 +15,7 @@ import (
 // with nothing behind it: valid UTF-8, no unpaired surrogate, no member twice in one
 // object, nested at most maxDepth deep. What names the value in the error's line.
 func CheckJSON(what string, text []byte, maxDepth int) error {
-	return walkJSON(what, text, maxDepth, func(*jsontext.Decoder) error { return skipToken })
+	return walkJSON(what, text, maxDepth, func(*jsontext.Decoder) error { return errSkip })
 }
 
 // canonicalJSON returns the one spelling that all texts of the same JSON value
@@ -29,8 +29,8 @@ func canonicalJSON(what string, text []byte, maxDepth int) (canonical []byte, er
 	return canonical, err
 }
 
-// skipToken tells walkJSON to read on by itself.
-var skipToken = errors.New("skip")
+// errSkip tells walkJSON to read on by itself.
+var errSkip = errors.New("skip")
 
 // walkJSON checks text token by token, then lets read go over it once more. The
 // first pass makes the second one safe to recurse.
@@ -50,7 +50,7 @@ func walkJSON(what string, text []byte, maxDepth int, read func(*jsontext.Decode
 	if _, err := d.ReadToken(); !errors.Is(err, io.EOF) {
 		return Errorf(CodeInvalidRequest, "%s has something behind its JSON value at byte %d: send one value", what, d.InputOffset())
 	}
-	if err := read(jsontext.NewDecoder(bytes.NewReader(text))); !errors.Is(err, skipToken) && err != nil {
+	if err := read(jsontext.NewDecoder(bytes.NewReader(text))); !errors.Is(err, errSkip) && err != nil {
 		return jsonError(what, err)
 	}
 	return nil
@@ -104,40 +104,60 @@ func appendArray(dst []byte, d *jsontext.Decoder) (_ []byte, err error) {
 	return append(bytes.TrimSuffix(dst, []byte(",")), ']'), err
 }
 
-func appendObject(dst []byte, d *jsontext.Decoder) ([]byte, error) {
-	type member struct {
-		name string
-		text []byte
-	}
-	if _, err := d.ReadToken(); err != nil {
+func appendObject(dst []byte, d *jsontext.Decoder) (_ []byte, err error) {
+	if _, err = d.ReadToken(); err != nil {
 		return nil, err
 	}
+	dst = append(dst, '{')
 	var members []member
-	for d.PeekKind() != '}' {
-		name, err := d.ReadToken()
-		if err != nil {
+	for first := len(dst); d.PeekKind() != '}'; dst = append(dst, ',') {
+		m := member{start: len(dst) - first}
+		if dst, m.name, err = appendMember(dst, d); err != nil {
 			return nil, err
 		}
-		m := member{name: name.String()}
-		if m.text, err = appendCanonical(nil, d); err != nil {
-			return nil, err
-		}
+		m.end = len(dst) - first
 		members = append(members, m)
 	}
-	slices.SortFunc(members, func(a, b member) int { return strings.Compare(a.name, b.name) })
-	dst = append(dst, '{')
-	for i, m := range members {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
-		var err error
-		if dst, err = jsontext.AppendQuote(dst, m.name); err != nil {
-			return nil, err
-		}
-		dst = append(append(dst, ':'), m.text...)
+	if len(members) > 0 {
+		dst = dst[:len(dst)-1]
+		sortMembers(dst[len(dst)-members[len(members)-1].end:], members)
 	}
-	_, err := d.ReadToken()
+	_, err = d.ReadToken()
 	return append(dst, '}'), err
+}
+
+// member is where a member of an object stands among the object's members.
+type member struct {
+	name       string
+	start, end int
+}
+
+func appendMember(dst []byte, d *jsontext.Decoder) (_ []byte, name string, err error) {
+	token, err := d.ReadToken()
+	if err != nil {
+		return nil, "", err
+	}
+	name = token.String()
+	if dst, err = jsontext.AppendQuote(dst, name); err != nil {
+		return nil, "", err
+	}
+	dst, err = appendCanonical(append(dst, ':'), d)
+	return dst, name, err
+}
+
+// sortMembers brings the members' text into the order of their names. Members that are
+// in order already, as in most objects, are not copied.
+func sortMembers(text []byte, members []member) {
+	byName := func(a, b member) int { return strings.Compare(a.name, b.name) }
+	if slices.IsSortedFunc(members, byName) {
+		return
+	}
+	slices.SortFunc(members, byName)
+	sorted := make([]byte, 0, len(text)+1)
+	for _, m := range members {
+		sorted = append(append(sorted, text[m.start:m.end]...), ',')
+	}
+	copy(text, sorted)
 }
 
 // appendNumber writes a number as [-]<digits>e<exponent>, the digits without zeros

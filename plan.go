@@ -81,9 +81,10 @@ func (p Plan) afterFailure(attempts []Attempt, next Step) Step {
 	}
 	fallback, hasFallback := p.fallback(attempts)
 	hint := time.Duration(last.RetryAfter)
-	if retries := trailingRetries(attempts); last.Retryable && (!hasFallback || retries < triesPerProvider && hint <= patience) {
+	failures := trailingRetryable(attempts)
+	if last.Retryable && (!hasFallback || countTries(failures) < triesPerProvider && hint <= patience) {
 		next.Provider, next.Role = last.Provider, "retry"
-		next.After = max(hint, p.backoff(next.Number, retries))
+		next.After = max(hint, p.backoff(next.Number, len(failures)))
 		return next
 	}
 	if !hasFallback {
@@ -116,23 +117,21 @@ func countTries(attempts []Attempt) (n int) {
 	return n
 }
 
-// trailingRetries counts the retryable failures at the end, all on one provider.
-func trailingRetries(attempts []Attempt) (n int) {
+// trailingRetryable returns the retryable failures at the end, all on one provider.
+func trailingRetryable(attempts []Attempt) []Attempt {
 	last := attempts[len(attempts)-1]
-	for _, a := range slices.Backward(attempts) {
-		if !a.Retryable || a.Provider != last.Provider {
-			break
-		}
-		n++
+	first := len(attempts)
+	for first > 0 && attempts[first-1].Retryable && attempts[first-1].Provider == last.Provider {
+		first--
 	}
-	return n
+	return attempts[first:]
 }
 
 // backoff returns the wait before a retry: exponential with full jitter. The jitter
 // comes from the job and the number, so that a replay computes the same.
-func (p Plan) backoff(number, retries int) time.Duration {
+func (p Plan) backoff(number, failures int) time.Duration {
 	ceiling := longestBackoff
-	if shift := retries - 1; shift < 6 {
+	if shift := failures - 1; shift < 6 {
 		ceiling = min(ceiling, firstBackoff<<max(0, shift))
 	}
 	h := fnv.New64a()

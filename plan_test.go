@@ -281,3 +281,18 @@ func TestPlanComesToAnEnd(t *testing.T) {
 		}
 	})
 }
+
+func TestAttemptsThatNeverStartedDoNotGiveUpOnAProvider(t *testing.T) {
+	t.Parallel()
+	plan := onejob.Plan{JobID: "j", Providers: []string{"a", "b"}, MaxAttempts: 3}
+	progress := onejob.Progress{Status: onejob.StatusRunning}
+	for n := range 4 {
+		step := plan.Next(progress)
+		if step.Action != onejob.ActionAttempt || step.Provider != "a" {
+			t.Fatalf("after %d attempts that never started: %+v, want another on provider a", n, step)
+		}
+		progress.Attempts = append(progress.Attempts, onejob.Attempt{
+			Number: step.Number, Provider: step.Provider, State: onejob.AttemptFailed, Reason: onejob.ReasonNeverStarted, Retryable: true,
+		})
+	}
+}

@@ -32,6 +32,8 @@ type Request struct {
 
 // Bounds of a request.
 const (
+	DefaultTimeout     = 10 * time.Second // where neither request nor provider says otherwise
+	DefaultListenFor   = 10 * time.Minute // likewise
 	DefaultMaxAttempts = 3
 	MostAttempts       = 100
 	mostFallbacks      = 20

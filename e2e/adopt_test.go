@@ -50,11 +50,11 @@ func (s *system) reset(workflowID string) {
 
 func (s *system) currentRun(workflowID string) string {
 	s.t.Helper()
-	d, err := s.temporal.DescribeWorkflowExecution(s.t.Context(), workflowID, "")
+	d, err := s.temporal.DescribeWorkflow(s.t.Context(), workflowID, "")
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	return d.WorkflowExecutionInfo.Execution.RunId
+	return d.WorkflowExecution.RunID
 }
 
 func (s *system) deleteRunning(workflowID string) {
@@ -92,8 +92,8 @@ func TestLostWorkflowWhileUnknown(t *testing.T) {
 			before := s.currentRun(job.WorkflowID)
 			loss.lose(s, job.WorkflowID)
 			s.eventually("another run follows the job", func() bool {
-				d, err := s.temporal.DescribeWorkflowExecution(t.Context(), job.WorkflowID, "")
-				return err == nil && d.WorkflowExecutionInfo.Execution.RunId != before
+				d, err := s.temporal.DescribeWorkflow(t.Context(), job.WorkflowID, "")
+				return err == nil && d.WorkflowExecution.RunID != before
 			})
 			s.release("unknown")
 			s.wantOneSuccess(job)

@@ -106,7 +106,7 @@ func (s *system) forget(workflowID string) {
 		s.t.Fatal(err)
 	}
 	s.eventually("Temporal has forgotten the workflow", func() bool {
-		_, err := s.temporal.DescribeWorkflowExecution(s.t.Context(), workflowID, "")
+		_, err := s.temporal.DescribeWorkflow(s.t.Context(), workflowID, "")
 		_, gone := err.(*serviceerror.NotFound)
 		return gone
 	})

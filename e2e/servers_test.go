@@ -75,7 +75,7 @@ func TestTemporalsWholeStoreLost(t *testing.T) {
 	way.mend(ownTemporal(t, "").Address())
 	s.makeDue(unknown.JobID)
 	s.eventually("a new run follows the unknown job", func() bool {
-		_, err := s.temporal.DescribeWorkflowExecution(t.Context(), unknown.WorkflowID, "")
+		_, err := s.temporal.DescribeWorkflow(t.Context(), unknown.WorkflowID, "")
 		return err == nil
 	})
 	s.release("unknown")
@@ -150,7 +150,7 @@ func TestPostgresDownStartsNothing(t *testing.T) {
 	if _, err := down.Submit(t.Context(), r); !errors.Is(err, onejob.ErrServerUnreachable) {
 		t.Errorf("got %v, want that Postgres does not answer", err)
 	}
-	if _, err := s.temporal.DescribeWorkflowExecution(t.Context(), onejob.WorkflowID(r.Owner, r.Key), ""); err == nil {
+	if _, err := s.temporal.DescribeWorkflow(t.Context(), onejob.WorkflowID(r.Owner, r.Key), ""); err == nil {
 		t.Error("a workflow was started")
 	}
 }
