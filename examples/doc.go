@@ -2,5 +2,5 @@
 //
 //	onejob start --file examples/jobs.jsonl
 //
-// It exports nothing; its tests keep the two files right.
+// Its tests keep the two files right; onejob demo submits the jobs.
 package examples

@@ -60,7 +60,7 @@ func report(w io.Writer, err error) int {
 }
 
 func oneLine(err error) string {
-	if err == context.Canceled { //nolint:errorlint // the bare one: nobody said what was going on
+	if errors.Is(err, context.Canceled) {
 		return "interrupted"
 	}
 	var lines []string

@@ -28,6 +28,22 @@ func newHealth() *cobra.Command {
 	return cmd
 }
 
+// awaitReady waits until the worker at the address is ready.
+func awaitReady(ctx context.Context, address string) error {
+	ticker := time.NewTicker(50 * time.Millisecond)
+	defer ticker.Stop()
+	for {
+		if askReady(ctx, address) == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-ticker.C:
+		}
+	}
+}
+
 // askReady returns an error that says what a worker lacks.
 func askReady(ctx context.Context, address string) error {
 	ctx, cancel := context.WithTimeout(ctx, healthPatience)

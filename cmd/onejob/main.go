@@ -14,6 +14,8 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"github.com/onejob/onejob/cmd/onejob/internal/demo"
 )
 
 func main() { os.Exit(run(os.Args[1:])) }
@@ -24,5 +26,8 @@ func run(args []string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	context.AfterFunc(ctx, stop)
+	if os.Getenv(demo.OwnedVariable) != "" {
+		ctx = untilOrphaned(ctx, os.Stdin)
+	}
 	return report(os.Stderr, execute(ctx, args))
 }

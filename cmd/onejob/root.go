@@ -50,7 +50,7 @@ func newRoot() *cobra.Command {
 	setUpLog(root)
 	root.AddCommand(
 		newStart(), newJob(), newAttempt(), newProvider(),
-		newWorker(), newSimulator(), newMigrate(), newHealth(), newVersion(),
+		newWorker(), newSimulator(), newMigrate(), newHealth(), newVersion(), newDev(), newDemo(),
 	)
 	return root
 }
