@@ -30,6 +30,7 @@ type Proxy struct {
 	rules      []*rule
 	commits    int
 	statements int
+	refusals   int
 }
 
 // Start returns a proxy in front of the server that targetURL names, a Postgres URL or
@@ -86,6 +87,13 @@ func (p *Proxy) Statements() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.statements
+}
+
+// Refusals returns the number of connections that Refuse has cut as they came.
+func (p *Proxy) Refusals() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.refusals
 }
 
 // Pause lets nothing pass from its return on, in either direction, until Resume: what is
@@ -171,6 +179,7 @@ func (p *Proxy) admit(s *session) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.refusing || p.closed {
+		p.refusals++
 		return false
 	}
 	p.sessions[s] = struct{}{}
