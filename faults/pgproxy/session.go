@@ -132,13 +132,23 @@ func (s *session) authenticate() error {
 			return nil
 		case *pgproto3.ErrorResponse:
 			return errCut
-		case *pgproto3.AuthenticationSASLFinal:
-			continue
 		}
-		if err := s.relayPassword(); err != nil {
-			return err
+		if asksBack(msg) {
+			if err := s.relayPassword(); err != nil {
+				return err
+			}
 		}
 	}
+}
+
+// asksBack says that the server waits for the client's answer.
+func asksBack(msg pgproto3.BackendMessage) bool {
+	switch msg.(type) {
+	case *pgproto3.AuthenticationCleartextPassword, *pgproto3.AuthenticationMD5Password, *pgproto3.AuthenticationSASL,
+		*pgproto3.AuthenticationSASLContinue, *pgproto3.AuthenticationGSS, *pgproto3.AuthenticationGSSContinue:
+		return true
+	}
+	return false
 }
 
 func (s *session) relayPassword() error {
