@@ -30,7 +30,10 @@ func newKeeperPart(_ context.Context, t task) (part, error) {
 	if err := p.cmd.Start(); err != nil {
 		return nil, errors.Join(err, log.Close())
 	}
-	go func() { p.exited <- p.cmd.Wait() }()
+	go func() {
+		p.exited <- p.cmd.Wait()
+		_ = os.Stdout.Close() // whoever listens learns that it is over
+	}()
 	return p, nil
 }
 
@@ -42,7 +45,7 @@ func (p *keeperPart) work() (any, error) { return nil, errors.New("it has no ord
 func (p *keeperPart) end() error {
 	defer p.log.Close()
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		return fmt.Errorf("%s ended early: %w; see %s", p.cmd.Path, <-p.exited, p.log.Name())
+		return fmt.Errorf("%s ended early: %w\n%s", p.cmd.Path, <-p.exited, lastLines(p.log.Name()))
 	}
 	select {
 	case <-p.exited:
@@ -51,4 +54,11 @@ func (p *keeperPart) end() error {
 		<-p.exited
 	}
 	return nil
+}
+
+// lastLines returns the end of the file; empty if it cannot be read.
+func lastLines(path string) string {
+	const most = 2000
+	text, _ := os.ReadFile(path)
+	return string(text[max(0, len(text)-most):])
 }

@@ -116,31 +116,35 @@ func (m *measurement) round(ctx context.Context, n int) error {
 		}
 		time.Sleep(sessionsEnd)
 		after := m.readCommits(ctx)
-		if err := m.floorOf(ctx, n, floors[i]); err != nil {
+		floorJobs, err := m.floorOf(ctx, n, floors[i])
+		if err != nil {
 			return err
 		}
+		time.Sleep(sessionsEnd)
 		settled := m.readCommits(ctx)
 		if err := errors.Join(before.err, after.err, settled.err); err != nil {
 			return err
 		}
 		alone := m.idle.temporal * time.Since(began).Seconds()
 		m.report.countCommits(system, jobs, after.ours-before.ours, settled.temporal-before.temporal-alone)
+		m.report.countCommits(systemFloor, floorJobs, settled.ours-after.ours, 0)
 	}
 	return nil
 }
 
-// floorOf measures the floor, and leaves Temporal's sessions the time to report.
-func (m *measurement) floorOf(ctx context.Context, n int, load load) error {
+// floorOf measures the floor, and leaves Temporal's sessions the time to report. It
+// returns the number of jobs.
+func (m *measurement) floorOf(ctx context.Context, n int, load load) (jobs int, err error) {
 	t := task{For: floorTime}
 	if load == half {
 		t.Rate = m.halfRate()
 	}
 	sample, err := m.onFloor(ctx, load, t)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	m.tell(n, sample)
-	return nil
+	return sample.jobs, nil
 }
 
 // both measures a system on Temporal at saturation and at half load, and returns the

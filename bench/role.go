@@ -152,6 +152,14 @@ func (p *process) answer(into any) error {
 	return nil
 }
 
+// unlessItEnds returns a context that ends when the process does. It is for roles that
+// say nothing after they are ready.
+func (p *process) unlessItEnds(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	go func() { cancel(p.answer(&struct{}{})) }()
+	return ctx, func() { cancel(nil) }
+}
+
 // end lets the process end in order and waits for it.
 func (p *process) end() error {
 	_ = p.orders.Close() // a second time it is closed already

@@ -136,7 +136,9 @@ func (s *site) openTemporal(ctx context.Context) (err error) {
 	if s.keeper, s.temporal, err = startTemporal(ctx, binaries, s.dir, s.postgres.URL(), s.temporalDB[0], s.temporalDB[1]); err != nil {
 		return err
 	}
-	return prepareNamespace(ctx, s.temporal)
+	alive, cancel := s.keeper.unlessItEnds(ctx)
+	defer cancel()
+	return prepareNamespace(alive, s.temporal)
 }
 
 // close stops what was started and drops what was made.

@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -110,17 +111,27 @@ func (s serverOnPostgres) writeConfig(path string) error {
 	return errors.Join(parsed.Execute(file, s), file.Close())
 }
 
+// Temporal keeps its ports in Postgres as a smallint.
+const (
+	lowestPort  = 10000
+	highestPort = 32767
+	portTries   = 1000
+)
+
 // freePorts returns ports of the loopback that nobody listens on at this moment.
 func freePorts(n int) (ports []int, err error) {
-	for range n {
-		listener, listenErr := net.Listen("tcp", "127.0.0.1:0")
-		if listenErr != nil {
-			return nil, listenErr
+	for range portTries {
+		port := lowestPort + rand.IntN(highestPort-lowestPort)
+		listener, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+		if err != nil {
+			continue
 		}
 		defer listener.Close()
-		ports = append(ports, listener.Addr().(*net.TCPAddr).Port)
+		if ports = append(ports, port); len(ports) == n {
+			return ports, nil
+		}
 	}
-	return ports, nil
+	return nil, fmt.Errorf("no %d free ports from %d to %d", n, lowestPort, highestPort)
 }
 
 // prepareNamespace makes the namespace and the search attributes unless they are there,
