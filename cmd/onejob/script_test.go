@@ -1,0 +1,186 @@
+package main
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/onejob/onejob/dev/testservers"
+	"github.com/onejob/onejob/postgres/pgtest"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"onejob": main})
+}
+
+// TestScripts runs testdata/script. Each script is one command line after the other, on
+// real servers, with a database, a task queue and an owner of its own. Beside the commands
+// of testscript they have these:
+//
+//	code N PROGRAM ARGUMENT…   the program exits with N
+//	line REGEXP                standard error was exactly one line: onejob: REGEXP
+//	field PATH VALUE           standard output was JSON with the value at the path
+//	keep PATH VARIABLE         the variable is what is there
+//	await FILE REGEXP [VAR…]   waits until the file matches; the variables are its groups
+//	status JOB STATUS          waits until the job is in the state
+//	database VARIABLE          the variable is the URL of an empty database
+//	folder VARIABLE            the variable is a folder that every account can reach
+//	gone TEXT                  no process has the text in its command line
+func TestScripts(t *testing.T) {
+	scripts, err := filepath.Glob(filepath.Join("testdata", "script", "*.txtar"))
+	if err != nil || len(scripts) == 0 {
+		t.Fatalf("scripts: %d, %v", len(scripts), err)
+	}
+	for _, script := range scripts {
+		t.Run(strings.TrimSuffix(filepath.Base(script), ".txtar"), func(t *testing.T) {
+			t.Parallel()
+			testscript.Run(t, testscript.Params{
+				Files:               []string{script},
+				RequireExplicitExec: true,
+				Setup:               func(env *testscript.Env) error { return setUp(t, env) },
+				Cmds:                commands(t),
+			})
+		})
+	}
+}
+
+func setUp(t *testing.T, env *testscript.Env) error {
+	address, namespace := testservers.Temporal(t)
+	for name, value := range map[string]string{
+		"DATABASE_URL":         pgtest.URL(t),
+		"TEMPORAL_ADDRESS":     address,
+		"TEMPORAL_NAMESPACE":   namespace,
+		"TEMPORAL_CONFIG_FILE": os.DevNull,
+		"ONEJOB_TEMPORAL_CLI":  testservers.TemporalCLI(t),
+		"ONEJOB_TASK_QUEUE":    "cli-" + uuid.NewString(),
+		"ONEJOB_CONFIG":        filepath.Join(env.WorkDir, "onejob.yaml"),
+		"ONEJOB_SIMULATOR":     "http://127.0.0.1:1",
+		"OWNER":                "o-" + uuid.NewString(),
+		"USER":                 "ana",
+		"XDG_CACHE_HOME":       os.Getenv("XDG_CACHE_HOME"),
+	} {
+		env.Setenv(name, value)
+	}
+	return writeFileUnlessThere(filepath.Join(env.WorkDir, "onejob.yaml"), localConfig)
+}
+
+// writeFileUnlessThere leaves the file that a script brings as it is.
+func writeFileUnlessThere(path string, text []byte) error {
+	if _, err := os.Stat(path); err == nil {
+		return nil
+	}
+	return os.WriteFile(path, text, 0o644)
+}
+
+func commands(t *testing.T) map[string]func(*testscript.TestScript, bool, []string) {
+	return map[string]func(*testscript.TestScript, bool, []string){
+		"code":   expectCode,
+		"line":   expectLine,
+		"field":  expectField,
+		"keep":   keepField,
+		"await":  awaitText,
+		"status": awaitStatus,
+		"gone":   expectGone,
+		"database": func(ts *testscript.TestScript, _ bool, args []string) {
+			ts.Setenv(args[0], testservers.Database(t))
+		},
+		"folder": func(ts *testscript.TestScript, _ bool, args []string) {
+			ts.Setenv(args[0], openFolder(t))
+		},
+	}
+}
+
+func expectCode(ts *testscript.TestScript, _ bool, args []string) {
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	code := 0
+	err = ts.Exec(args[1], args[2:]...)
+	if ended, ok := errors.AsType[*exec.ExitError](err); ok {
+		code, err = ended.ExitCode(), nil
+	}
+	ts.Check(err)
+	if code != want {
+		ts.Fatalf("exit code %d, want %d", code, want)
+	}
+}
+
+func expectLine(ts *testscript.TestScript, _ bool, args []string) {
+	text := ts.ReadFile("stderr")
+	if strings.Count(text, "\n") != 1 || !strings.HasSuffix(text, "\n") {
+		ts.Fatalf("standard error is not one line:\n%s", text)
+	}
+	if matched, err := regexp.MatchString(`^onejob: `+args[0], text); err != nil || !matched {
+		ts.Fatalf("%v: %q is not onejob: %s", err, text, args[0])
+	}
+}
+
+func awaitStatus(ts *testscript.TestScript, _ bool, args []string) {
+	ticker := time.NewTicker(50 * time.Millisecond)
+	defer ticker.Stop()
+	for began := time.Now(); time.Since(began) < 60*time.Second; <-ticker.C {
+		ts.Check(ts.Exec("onejob", "job", "get", args[0], "-o", "json"))
+		if fieldOf(ts, "status") == args[1] {
+			return
+		}
+	}
+	ts.Fatalf("job %s is not %s: %s", args[0], args[1], ts.ReadFile("stdout"))
+}
+
+func awaitText(ts *testscript.TestScript, _ bool, args []string) {
+	pattern, err := regexp.Compile(args[1])
+	ts.Check(err)
+	path := ts.MkAbs(args[0])
+	ticker := time.NewTicker(20 * time.Millisecond)
+	defer ticker.Stop()
+	for began := time.Now(); time.Since(began) < 60*time.Second; <-ticker.C {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			continue
+		}
+		if groups := pattern.FindStringSubmatch(string(text)); groups != nil {
+			for i, name := range args[2:] {
+				ts.Setenv(name, groups[i+1])
+			}
+			return
+		}
+	}
+	text, _ := os.ReadFile(path)
+	ts.Fatalf("%s does not say %s:\n%s", args[0], args[1], text)
+}
+
+// openFolder is a folder that the account of a Postgres started by root reaches too.
+func openFolder(t *testing.T) string {
+	folder, err := os.MkdirTemp("", "onejob-cli-*")
+	if err == nil {
+		err = os.Chmod(folder, 0o755)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(folder); err != nil {
+			t.Error(err)
+		}
+	})
+	return folder
+}
+
+// expectGone checks that no process has the text in its command line.
+func expectGone(ts *testscript.TestScript, _ bool, args []string) {
+	output, err := exec.Command("ps", "-A", "-o", "pid=,args=").Output()
+	ts.Check(err)
+	for line := range strings.Lines(string(output)) {
+		if strings.Contains(line, args[0]) {
+			ts.Fatalf("left behind: %s", line)
+		}
+	}
+}
