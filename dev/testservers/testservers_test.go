@@ -1,6 +1,7 @@
 package testservers
 
 import (
+	"context"
 	"strings"
 	"sync"
 	"testing"
@@ -59,19 +60,17 @@ func TestManyTestsCopyOneTemplateAtOnce(t *testing.T) {
 	}
 	conn.Close(t.Context())
 	name := template[strings.LastIndex(template, "/")+1 : strings.Index(template, "?")]
-	var copies sync.WaitGroup
 	for range 8 {
-		copies.Go(func() { readWord(t, DatabaseFrom(t, name)) })
+		t.Run("copy", func(t *testing.T) {
+			t.Parallel()
+			readWord(t, DatabaseFrom(t, name))
+		})
 	}
-	copies.Wait()
 }
 
 func readWord(t *testing.T, url string) {
-	conn, err := pgx.Connect(t.Context(), url)
-	if err != nil {
-		t.Error(err)
-		return
-	}
+	t.Helper()
+	conn := connect(t, url)
 	defer conn.Close(t.Context())
 	var word string
 	if err := conn.QueryRow(t.Context(), "select word from word").Scan(&word); err != nil {
@@ -89,36 +88,42 @@ func TestCopyWaitsForThoseConnectedToTheTemplate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var copies sync.WaitGroup
-	copies.Go(func() { DatabaseFrom(t, config.Database) })
-	awaitSecondTry(t, config.Database)
-	connected.Close(t.Context())
-	copies.Wait()
+	var leaving sync.WaitGroup
+	leaving.Go(func() {
+		defer connected.Close(t.Context())
+		if err := awaitSecondTry(t.Context(), PostgresURL(t), config.Database); err != nil {
+			t.Error(err)
+		}
+	})
+	DatabaseFrom(t, config.Database)
+	leaving.Wait()
 }
 
 // awaitSecondTry waits until a copy of the template was refused and is tried again.
-func awaitSecondTry(t *testing.T, template string) {
-	t.Helper()
-	server := connect(t, PostgresURL(t))
-	defer server.Close(t.Context())
+func awaitSecondTry(ctx context.Context, server, template string) error {
+	conn, err := pgx.Connect(ctx, server)
+	if err != nil {
+		return err
+	}
+	defer conn.Close(ctx)
 	tries := map[time.Time]bool{}
 	for len(tries) < 2 {
-		var began time.Time
-		err := server.QueryRow(t.Context(), `select query_start from pg_stat_activity
-			where query like 'create database%' and query like '%' || $1 || '%' and pid <> pg_backend_pid()
-			union all select 'epoch' limit 1`, template).Scan(&began)
+		var began *time.Time
+		err := conn.QueryRow(ctx, `select max(query_start) from pg_stat_activity
+			where query like 'create database%' and query like '%' || $1 || '%'`, template).Scan(&began)
 		if err != nil {
-			t.Fatal(err)
+			return err
 		}
-		if began.Unix() > 0 {
-			tries[began] = true
+		if began != nil {
+			tries[*began] = true
 		}
 		select {
 		case <-time.After(20 * time.Millisecond):
-		case <-t.Context().Done():
-			t.Fatal(t.Context().Err())
+		case <-ctx.Done():
+			return ctx.Err()
 		}
 	}
+	return nil
 }
 
 func TestWithDatabaseKeepsTheRestOfTheConnectionString(t *testing.T) {
