@@ -204,6 +204,9 @@ func (s *scene) reckoning() {
 	s.say("%d jobs", row[int](s, `SELECT count(*)::int FROM jobs`))
 	s.claim("jobs without an outcome", row[int](s, `SELECT count(*)::int FROM jobs WHERE status NOT IN ('succeeded', 'failed', 'cancelled')`), 0)
 	s.claim("jobs with more than one result", row[int](s, `SELECT count(*)::int FROM (SELECT FROM attempts WHERE state = 'succeeded' AND discarded_at IS NULL GROUP BY job_id HAVING count(*) > 1) more`), 0)
-	s.claim("executions for as many attempts", totals.Executions, row[int](s, `SELECT count(*)::int FROM attempts`))
+	if never := row[int](s, `SELECT count(*)::int FROM attempts WHERE reason = 'never_started'`); never > 0 {
+		s.say("%d attempts were handed to a worker that never ran them, and were fenced", never)
+	}
+	s.claim("executions for as many attempts", totals.Executions, row[int](s, `SELECT count(*)::int FROM attempts WHERE reason IS DISTINCT FROM 'never_started'`))
 	s.claim("executions repeated within an attempt", totals.Repeated, 0)
 }

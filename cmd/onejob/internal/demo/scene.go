@@ -147,9 +147,23 @@ func (s *scene) status(jobID string) string {
 	return row[string](s, `SELECT status FROM jobs WHERE id = $1`, jobID)
 }
 
-// attempt returns the state of the job's attempt of that number, "" if it has none.
+// unknown waits until an attempt of the job is unknown and returns its number.
+func (s *scene) unknown(jobID string) (number int) {
+	s.until("the attempt is unknown", func() bool {
+		number = row[int](s, `SELECT coalesce(max(number), 0) FROM attempts WHERE job_id = $1 AND state = 'unknown'`, jobID)
+		return number > 0
+	})
+	return number
+}
+
+// winner returns whose result the job has.
+func (s *scene) winner(v onejob.View) string {
+	return row[string](s, `SELECT provider FROM attempts WHERE job_id = $1 AND number = $2`, v.JobID, v.CompletedBy)
+}
+
+// attempt returns the state of the job's attempt of that number.
 func (s *scene) attempt(jobID string, number int) string {
-	return row[string](s, `SELECT coalesce((SELECT state FROM attempts WHERE job_id = $1 AND number = $2), '')`, jobID, number)
+	return row[string](s, `SELECT state FROM attempts WHERE job_id = $1 AND number = $2`, jobID, number)
 }
 
 // executions returns how often the provider executed the job.

@@ -2,6 +2,7 @@ package demo
 
 import (
 	"fmt"
+	"strconv"
 	"time"
 
 	"go.temporal.io/api/workflowservice/v1"
@@ -55,15 +56,14 @@ func (s *scene) otherIntent() {
 
 // silent submits a job whose provider executes it and does not answer, and waits until
 // it is unknown.
-func (s *scene) silent(key string, more ...string) onejob.Submitted {
-	j := s.submit(key, `{"text": "Where is my parcel?", "simulate": {"only": "primary", "silence": true}}`, append([]string{"--timeout", "500ms"}, more...)...)
-	s.until("the attempt is unknown", func() bool { return s.attempt(j.JobID, 1) == "unknown" })
-	return j
+func (s *scene) silent(key string, more ...string) (j onejob.Submitted, attempt int) {
+	j = s.submit(key, `{"text": "Where is my parcel?", "simulate": {"only": "primary", "silence": true}}`, append([]string{"--timeout", "500ms"}, more...)...)
+	return j, s.unknown(j.JobID)
 }
 
 func (s *scene) lateAnswer() {
 	s.say("The provider does the work and says nothing.")
-	j := s.silent("silent")
+	j, attempt := s.silent("silent")
 	s.claim("the row says", s.status(j.JobID), "unknown")
 	s.until("the workflow knows", func() bool { return s.queried(j.WorkflowID) == onejob.StatusUnknown })
 	s.claim("the workflow says", s.queried(j.WorkflowID), onejob.StatusUnknown)
@@ -75,41 +75,42 @@ func (s *scene) lateAnswer() {
 	s.release(j.JobID)
 	done := s.wait(j.JobID)
 	s.claim("the job's status", done.Status, onejob.StatusSucceeded)
-	s.claim("completed by attempt", done.CompletedBy, 1)
+	s.claim("completed by attempt", done.CompletedBy, attempt)
 	s.claim("executions at the provider", s.executions(j.JobID), 1)
 }
 
 // refuseButton presses the fallback button while an attempt is unknown.
 func (s *scene) refuseButton(j onejob.Submitted) {
+	const onFallback = `SELECT count(*)::int FROM attempts WHERE job_id = $1 AND provider = 'fallback'`
 	r := s.onejob("job", "attempt", j.JobID, "--provider", "fallback")
 	s.say("The fallback button: %s", r.stderr)
 	s.claim("exit code", r.code, 6)
-	s.claim("attempts", row[int](s, `SELECT count(*)::int FROM attempts WHERE job_id = $1`, j.JobID), 1)
+	s.claim("attempts on the fallback", row[int](s, onFallback, j.JobID), 0)
 }
 
 func (s *scene) givenUp() {
 	s.say("Again no answer. This time somebody gives the attempt up, in Temporal's Web UI or so.")
-	j := s.silent("given-up", "--fallback", "fallback")
+	j, attempt := s.silent("given-up", "--fallback", "fallback")
 	if s.err == nil {
 		s.err = s.Temporal.SignalWorkflow(s.ctx, j.WorkflowID, "", workflows.SignalCancelAttempt,
-			workflows.AttemptDecision{Attempt: 1, Reason: "no answer in the demo", By: "the demo"})
+			workflows.AttemptDecision{Attempt: attempt, Reason: "no answer in the demo", By: "the demo"})
 	}
 	s.until("the fallback has won", func() bool { return s.status(j.JobID) == "succeeded" })
 	s.say("The fallback has won. Now the first provider answers after all.")
 	s.release(j.JobID)
-	s.loses(j, 1, 2)
+	s.loses(j, attempt)
 }
 
 // loses checks that the loser's result was dropped and the winner's kept.
-func (s *scene) loses(j onejob.Submitted, loser, winner int) {
+func (s *scene) loses(j onejob.Submitted, loser int) {
 	const discarded = `SELECT count(*)::int FROM discarded_results d JOIN attempts a ON a.id = d.attempt_id WHERE a.job_id = $1 AND a.number = $2 AND d.bytes > 0`
 	s.until("the late result was discarded", func() bool { return row[int](s, discarded, j.JobID, loser) == 1 })
 	done := s.wait(j.JobID)
 	s.claim("the job's status", done.Status, onejob.StatusSucceeded)
-	s.claim("completed by attempt", done.CompletedBy, winner)
+	s.claim("completed by", s.winner(done), "fallback")
 	s.claim("the first attempt", s.attempt(j.JobID, loser), "cancelled")
 	s.claim("results discarded", row[int](s, discarded, j.JobID, loser), 1)
-	s.claim("places in the database with the winner's payload", s.places(payload("fallback", j.JobID, winner)), 1)
+	s.claim("places in the database with the winner's payload", s.places(payload("fallback", j.JobID, done.CompletedBy)), 1)
 	s.claim("places in the database with the loser's payload", s.places(payload("primary", j.JobID, loser)), 0)
 	s.claim("executions at the provider, one for each attempt", s.executions(j.JobID), 2)
 }
@@ -137,12 +138,12 @@ func (s *scene) killedWorker() {
 		s.err = s.startWorker()
 	}
 	s.say("Another worker starts, and Temporal misses the heartbeats of the first.")
-	s.until("the attempt is unknown", func() bool { return s.attempt(j.JobID, 1) == "unknown" })
-	s.claim("the attempt, which is not failed", s.attempt(j.JobID, 1), "unknown")
+	attempt := s.unknown(j.JobID)
+	s.claim("the attempt, which is not failed", s.attempt(j.JobID, attempt), "unknown")
 	s.claim("the job", s.status(j.JobID), "unknown")
 	s.claim("executions at the provider", s.executions(j.JobID), 1)
 	s.say("An operator asks the provider, and tells.")
-	s.decode(s.onejob("attempt", "resolve", j.JobID, "1", "--as", "succeeded", "--result", `{"refunded": "20.00 EUR"}`,
+	s.decode(s.onejob("attempt", "resolve", j.JobID, strconv.Itoa(attempt), "--as", "succeeded", "--result", `{"refunded": "20.00 EUR"}`,
 		"--by", "the demo", "--reason", "the provider's dashboard shows it", "--output", "json"), &onejob.View{})
 	done := s.wait(j.JobID)
 	s.claim("the job's status", done.Status, onejob.StatusSucceeded)
@@ -156,13 +157,13 @@ func (s *scene) reverseOrder() {
 	began := time.Now()
 	sinceStart := func() time.Duration { return time.Since(began).Round(10 * time.Millisecond) }
 	j := s.submit("reverse", `{"text": "Translate this.", "simulate": {"only": "primary", "hold_after": "reverse"}}`, "--fallback", "fallback", "--timeout", "300ms")
-	s.until("A is unknown", func() bool { return s.attempt(j.JobID, 1) == "unknown" })
-	s.decode(s.onejob("attempt", "cancel", j.JobID, "1", "--reason", "too slow", "--by", "the demo", "--output", "json"), &onejob.View{})
+	attempt := s.unknown(j.JobID)
+	s.decode(s.onejob("attempt", "cancel", j.JobID, strconv.Itoa(attempt), "--reason", "too slow", "--by", "the demo", "--output", "json"), &onejob.View{})
 	s.until("B has won", func() bool { return s.status(j.JobID) == "succeeded" })
 	s.say("B has won after %v. A is still at work.", sinceStart())
 	s.release("reverse")
 	s.say("A has answered after %v.", sinceStart())
-	s.loses(j, 1, 2)
+	s.loses(j, attempt)
 }
 
 func byID(workflowID string) string { return fmt.Sprintf("WorkflowId = %q", workflowID) }
