@@ -3,6 +3,7 @@ package faults_test
 import (
 	"context"
 	"encoding/json"
+	"syscall"
 	"testing"
 
 	"github.com/onejob/onejob"
@@ -24,10 +25,10 @@ const (
 // What was held is lost with the worker.
 func (s *system) killAt(hold *pgproxy.Hold, change ...func(*onejob.Request)) (jobID string) {
 	s.t.Helper()
-	kill := s.startWorker()
+	worker := s.startWorker()
 	jobID = s.submit("", change...)
 	within(s.t, "the worker stands at the moment", hold.Reached())
-	kill()
+	worker.kill()
 	hold.Cut()
 	s.startWorker()
 	return jobID
@@ -41,6 +42,33 @@ func TestWorkerKilledBeforeItsAttemptHasARow(t *testing.T) {
 	s.mustHaveExecuted(job, []int{0, 1})
 	if a := s.get(job).Attempts[0]; a.State != onejob.AttemptFailed || a.Reason != onejob.ReasonNeverStarted {
 		t.Errorf("an attempt that provably never ran is %+v", a)
+	}
+}
+
+// TestWorkerThatWakesLateDoesNotCall: it froze before its attempt had a row. Temporal
+// hands it attempts as long as its connections are there, and the job goes on without it.
+func TestWorkerThatWakesLateDoesNotCall(t *testing.T) {
+	t.Parallel()
+	s := newSystem(t)
+	inserting := s.proxy.HoldBefore(startsAttempt)
+	sleeper := s.startWorker()
+	job := s.submit("")
+	within(t, "the worker is about to insert its attempt", inserting.Reached())
+	sleeper.signal(syscall.SIGSTOP)
+	s.startWorker()
+	winner := s.awaitStatus(job, onejob.StatusSucceeded).CompletedBy
+	s.mustEndWith(job, winner)
+	asking := s.proxy.HoldBefore("a.execution = $3")
+	inserting.Release()
+	sleeper.signal(syscall.SIGCONT)
+	within(t, "the sleeper asks whether it may call", asking.Reached())
+	asking.Release()
+	sleeper.stop()
+	s.mustHaveExecuted(job, append(make([]int, winner-1), 1))
+	for _, a := range s.get(job).Attempts[:winner-1] {
+		if a.State != onejob.AttemptFailed || a.Reason != onejob.ReasonNeverStarted {
+			t.Errorf("an attempt that slept is %+v", a)
+		}
 	}
 }
 
@@ -69,10 +97,10 @@ func (s *system) mustBeLost(jobID string) {
 func TestWorkerKilledDuringTheCall(t *testing.T) {
 	t.Parallel()
 	s := newSystem(t)
-	kill := s.startWorker()
+	worker := s.startWorker()
 	job := s.submit(`"hold_after": "` + s.owner + `"`)
 	s.awaitExecution(job)
-	kill()
+	worker.kill()
 	s.startWorker()
 	s.mustBeLost(job)
 	s.decide(func(ctx context.Context, by starter.Decision) error {

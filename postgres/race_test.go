@@ -1,6 +1,7 @@
 package postgres_test
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
@@ -200,6 +201,34 @@ func TestCompletionThatOvertakesTheRecordStillWins(t *testing.T) {
 	hold.Release()
 	running.Wait()
 	r.mustBeConsistent(t)
+}
+
+// TestClientThatFreezesInATransactionDoesNotHoldItsJob: a worker stops, as a suspended
+// machine does, with the job's lock in hand.
+func TestClientThatFreezesInATransactionDoesNotHoldItsJob(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	job := r.accepted(t)
+	proxy := pgproxy.Start(t, r.url)
+	frozen := proxy.HoldBefore("INSERT INTO attempts")
+	sleeper, start := pgtest.Open(t, proxy.URL()), startOf(job, 1, 0)
+	var running sync.WaitGroup
+	running.Go(func() {
+		_, err := sleeper.StartAttemptIfNoneLives(t.Context(), start)
+		mustBe(t, err, onejob.ErrServerUnreachable)
+	})
+	<-frozen.Reached()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	p, err := r.store.AdoptAttempts(ctx, postgres.Adoption{JobID: job.ID, WorkflowID: job.WorkflowID, Fence: &postgres.Fence{Number: 1, Provider: "primary"}})
+	if err != nil || len(p.Attempts) != 1 || p.Attempts[0].Reason != onejob.ReasonNeverStarted {
+		t.Errorf("nobody else gets on with the job: %+v, %v", p, err)
+	}
+	frozen.Release()
+	running.Wait()
+	if started, err := sleeper.StartAttemptIfNoneLives(t.Context(), start); err != nil || started.Mine {
+		t.Errorf("the sleeper may call for an attempt that is over: %+v, %v", started, err)
+	}
 }
 
 // waitForALock waits until somebody in the database waits for a lock.

@@ -57,10 +57,15 @@ func (s *Store) Check(ctx context.Context) error {
 	return nil
 }
 
+// boundedTx begins a transaction that the server ends when its client falls silent in
+// the middle: a worker that froze would hold its job's lock for as long as it sleeps.
+// The bound travels with BEGIN, so that it costs no round trip and no session state.
+var boundedTx = pgx.TxOptions{BeginQuery: "begin; set local idle_in_transaction_session_timeout = '5s'"}
+
 // inTx runs do in a transaction and commits it if do returned nil. What names the
 // work in an error's line.
 func (s *Store) inTx(ctx context.Context, what string, do func(pgx.Tx) error) error {
-	err := pgx.BeginFunc(ctx, s.pool, do)
+	err := pgx.BeginTxFunc(ctx, s.pool, boundedTx, do)
 	return translate(what, err)
 }
 
