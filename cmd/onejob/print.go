@@ -2,14 +2,15 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
 	"time"
 	"unicode"
 
+	"github.com/rivo/uniseg"
 	"github.com/spf13/cobra"
 
 	"github.com/onejob/onejob"
@@ -120,22 +121,29 @@ func attemptsTable(w io.Writer, attempts []onejob.Attempt) {
 	writeTable(w, rows...)
 }
 
-// writeTable writes rows in columns. An empty cell is a dash.
+// writeTable writes rows in columns as wide as their characters are on a screen. An
+// empty cell is a dash.
 func writeTable(w io.Writer, rows ...[]string) {
-	columns := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
+	var widths []int
 	for _, row := range rows {
 		for i, cell := range row {
-			if i > 0 {
-				fmt.Fprint(columns, "\t")
+			row[i] = printable(cmp.Or(cell, "-"))
+			if i == len(widths) {
+				widths = append(widths, 0)
 			}
-			if cell == "" {
-				cell = "-"
-			}
-			fmt.Fprint(columns, printable(cell))
+			widths[i] = max(widths[i], uniseg.StringWidth(row[i]))
 		}
-		fmt.Fprintln(columns)
 	}
-	_ = columns.Flush() // into memory
+	for _, row := range rows {
+		var line strings.Builder
+		for i, cell := range row {
+			line.WriteString(cell)
+			if i < len(row)-1 {
+				line.WriteString(strings.Repeat(" ", widths[i]-uniseg.StringWidth(cell)+2))
+			}
+		}
+		fmt.Fprintln(w, line.String())
+	}
 }
 
 // printable replaces what would steer a terminal or break a line.

@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 //	status JOB STATUS          waits until the job is in the state
 //	database VARIABLE          the variable is the URL of an empty database
 //	folder VARIABLE            the variable is a folder that every account can reach
-//	gone TEXT                  no process has the text in its command line
+//	gone TEXT                  no process has the text in its command line or environment
 func TestScripts(t *testing.T) {
 	scripts, err := filepath.Glob(filepath.Join("testdata", "script", "*.txtar"))
 	if err != nil || len(scripts) == 0 {
@@ -174,12 +174,15 @@ func openFolder(t *testing.T) string {
 	return folder
 }
 
-// expectGone checks that no process has the text in its command line.
+// expectGone checks that no process has the text in its command line, or where the
+// system shows that, in its environment.
 func expectGone(ts *testscript.TestScript, _ bool, args []string) {
 	output, err := exec.Command("ps", "-A", "-o", "pid=,args=").Output()
 	ts.Check(err)
 	for line := range strings.Lines(string(output)) {
-		if strings.Contains(line, args[0]) {
+		pid, _, _ := strings.Cut(strings.TrimSpace(line), " ")
+		environ, _ := os.ReadFile("/proc/" + pid + "/environ")
+		if strings.Contains(line, args[0]) || strings.Contains(string(environ), args[0]) {
 			ts.Fatalf("left behind: %s", line)
 		}
 	}

@@ -30,11 +30,15 @@ type scene struct {
 	err error
 }
 
+// play plays a scene. An interrupt is its error, whatever it cut short.
 func (s *Stage) play(ctx context.Context, play func(*scene)) error {
-	ctx, cancel := context.WithTimeout(ctx, scenePatience)
+	patience, cancel := context.WithTimeout(ctx, scenePatience)
 	defer cancel()
-	sc := &scene{Stage: s, ctx: ctx}
+	sc := &scene{Stage: s, ctx: patience}
 	play(sc)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
 	return sc.err
 }
 
