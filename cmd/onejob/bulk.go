@@ -75,34 +75,34 @@ type lineAnswer struct {
 	err       error
 }
 
-// run submits the requests of r in their order and writes one line for each. It stops at
-// an interrupt, after what is on its way, and where Postgres is gone.
+// run submits the requests of r in their order and writes one line for each. An interrupt
+// ends it after what is on its way, and so does Postgres when it is gone.
 func (b *bulk) run(ctx context.Context, r io.Reader, w io.Writer, progress *progress) error {
 	answers := make(chan lineAnswer, waitAhead)
 	t := &tally{}
-	group, groupCtx := errgroup.WithContext(ctx)
+	group, failed := errgroup.WithContext(context.WithoutCancel(ctx))
 	group.Go(func() error {
 		defer close(answers)
-		return b.submit(groupCtx, r, answers)
+		return b.submit(ctx, failed, r, answers)
 	})
-	group.Go(func() error { return b.write(groupCtx, answers, w, t, progress) })
+	group.Go(func() error { return b.write(ctx, answers, w, t, progress) })
 	err := group.Wait()
 	progress.finish(t)
-	if ctx.Err() != nil {
+	if err == nil && ctx.Err() != nil {
 		return onejob.Errorf("", "interrupted after line %d: run it again with the same file, what was accepted stays one job", t.lines)
 	}
-	if err != nil {
-		return err
-	}
-	return t.err()
+	return cmp.Or(err, t.err())
 }
 
-// submit sends what became of each line until the lines end or ctx does. What is on its
-// way then is finished.
-func (b *bulk) submit(ctx context.Context, r io.Reader, answers chan<- lineAnswer) error {
+// submit sends what became of each line until the lines end or ctx does: then what was
+// read is still submitted and told. It gives up when failed ends.
+func (b *bulk) submit(ctx, failed context.Context, r io.Reader, answers chan<- lineAnswer) error {
+	reading, stop := context.WithCancel(ctx)
+	defer stop()
+	defer context.AfterFunc(failed, stop)()
 	var waiting []lineAnswer // on their way, in order; more than a chunk they never are
 	requests := func(yield func(onejob.Request) bool) {
-		for line := range readLines(ctx, r, b.most) {
+		for line := range readLines(reading, r, b.most) {
 			request, err := b.decode(line)
 			waiting = append(waiting, lineAnswer{line: line.number, err: err})
 			if !yield(request) {
@@ -110,7 +110,7 @@ func (b *bulk) submit(ctx context.Context, r io.Reader, answers chan<- lineAnswe
 			}
 		}
 	}
-	for submitted, err := range b.starter.SubmitAll(context.WithoutCancel(ctx), requests) {
+	for submitted, err := range b.starter.SubmitAll(failed, requests) {
 		answer := waiting[0]
 		waiting = waiting[1:]
 		if answer.err == nil {
@@ -118,7 +118,7 @@ func (b *bulk) submit(ctx context.Context, r io.Reader, answers chan<- lineAnswe
 		}
 		select {
 		case answers <- answer:
-		case <-ctx.Done():
+		case <-failed.Done():
 			return nil
 		}
 		if onejob.CodeOf(answer.err) == onejob.CodeServerUnreachable {
@@ -174,6 +174,11 @@ func (b *bulk) text(ctx context.Context, a *lineAnswer) ([]byte, error) {
 	if a.err == nil && b.wait {
 		return b.awaited(ctx, a)
 	}
+	return a.accepted()
+}
+
+// accepted returns the line that tells whether the job was accepted.
+func (a *lineAnswer) accepted() ([]byte, error) {
 	var object bytes.Buffer
 	var err error
 	if a.err != nil {
@@ -186,6 +191,9 @@ func (b *bulk) text(ctx context.Context, a *lineAnswer) ([]byte, error) {
 
 func (b *bulk) awaited(ctx context.Context, a *lineAnswer) ([]byte, error) {
 	d, err := b.starter.Wait(ctx, a.submitted.JobID)
+	if ctx.Err() != nil { // nobody waits any more: what was accepted is told all the same
+		return a.accepted()
+	}
 	if err != nil {
 		return nil, err
 	}
