@@ -54,11 +54,11 @@ func dial(address string, interceptors ...interceptor.ClientInterceptor) (client
 
 func (p *clientPart) ready() any { return struct{}{} }
 
-func (p *clientPart) work() (any, error) {
+func (p *clientPart) work(ctx context.Context) (any, error) {
 	if p.System == systemBare {
-		return generate(p.task, p.startBare)
+		return generate(ctx, p.task, p.startBare)
 	}
-	return generate(p.task, func(ctx context.Context, n int) (submitted, error) {
+	return generate(ctx, p.task, func(ctx context.Context, n int) (submitted, error) {
 		s, err := p.starter.Submit(ctx, request(p.Run, n))
 		return submitted{id: s.WorkflowID}, err
 	})

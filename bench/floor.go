@@ -30,8 +30,8 @@ func newFloorPart(ctx context.Context, t task) (part, error) {
 
 func (p *floorPart) ready() any { return struct{}{} }
 
-func (p *floorPart) work() (any, error) {
-	return generate(p.task, func(ctx context.Context, n int) (submitted, error) {
+func (p *floorPart) work(ctx context.Context) (any, error) {
+	return generate(ctx, p.task, func(ctx context.Context, n int) (submitted, error) {
 		job, err := onejob.NewJob(request(p.Run, n), catalog())
 		if err != nil {
 			return submitted{}, err

@@ -40,7 +40,9 @@ func newKeeperPart(_ context.Context, t task) (part, error) {
 // ready says the id of the server's process.
 func (p *keeperPart) ready() any { return p.cmd.Process.Pid }
 
-func (p *keeperPart) work() (any, error) { return nil, errors.New("it has no orders to wait for") }
+func (p *keeperPart) work(context.Context) (any, error) {
+	return nil, errors.New("it has no orders to wait for")
+}
 
 func (p *keeperPart) end() error {
 	defer p.log.Close()

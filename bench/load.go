@@ -46,8 +46,8 @@ type submitted struct {
 
 // generate submits jobs from many goroutines: t.Jobs of them, or as many as t.For allows.
 // At a rate, job n is due n/rate seconds after the first, whatever became of the others.
-func generate(t task, submit func(ctx context.Context, n int) (submitted, error)) ([]jobTimes, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), runLimit)
+func generate(ctx context.Context, t task, submit func(ctx context.Context, n int) (submitted, error)) ([]jobTimes, error) {
+	ctx, cancel := context.WithTimeout(ctx, runLimit)
 	defer cancel()
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)

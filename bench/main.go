@@ -2,7 +2,7 @@
 // of a happy job without Temporal, and a bare Temporal workflow with two activities that
 // do nothing, on the same workers' settings.
 //
-//	go run ./bench [-jobs N] [-rounds N] [-latency D] [-rate R] [-o table|json]
+//	go run ./bench [-jobs N] [-rounds N] [-latency D] [-rate R] [-eager] [-o table|json]
 //
 // It starts a Postgres that survives a crash (fsync on) and a Temporal server on it, or
 // uses those that DATABASE_URL and TEMPORAL_ADDRESS name. The server is built once from
@@ -32,6 +32,7 @@ type options struct {
 	rounds  int           // of all the runs
 	latency time.Duration // of the provider
 	rate    float64       // jobs a second at half load; 0: half of onejob's throughput
+	eager   bool          // Temporal's server may start activities without a poll
 	output  string
 }
 
@@ -63,6 +64,7 @@ func parse(args []string) (options, error) {
 	flags.IntVar(&o.rounds, "rounds", 3, "interleaved rounds")
 	flags.DurationVar(&o.latency, "latency", 0, "latency of the provider")
 	flags.Float64Var(&o.rate, "rate", 0, "jobs a second at half load (default half of onejob's throughput)")
+	flags.BoolVar(&o.eager, "eager", false, "let Temporal's server start activities without a poll (it is off by default)")
 	flags.StringVar(&o.output, "o", "table", "table or json")
 	if err := flags.Parse(args); err != nil {
 		return o, err

@@ -27,14 +27,16 @@ func newProviderPart(ctx context.Context, t task) (part, error) {
 	}
 	simulated := simulator.New(simulator.Options{Plan: simulator.Plan{Latency: simulator.Duration(t.Latency)}})
 	p := &providerPart{address: listener.Addr().String(), stopped: make(chan error, 1)}
-	ctx, p.stop = context.WithCancel(ctx)
+	ctx, p.stop = context.WithCancel(context.WithoutCancel(ctx))
 	go func() { p.stopped <- simulated.Run(ctx, listener) }()
 	return p, nil
 }
 
 func (p *providerPart) ready() any { return "http://" + p.address + "/v1/run" }
 
-func (p *providerPart) work() (any, error) { return nil, errors.New("it has no orders to wait for") }
+func (p *providerPart) work(context.Context) (any, error) {
+	return nil, errors.New("it has no orders to wait for")
+}
 
 func (p *providerPart) end() error {
 	p.stop()

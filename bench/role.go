@@ -46,7 +46,7 @@ type task struct {
 // benchmark that is killed leaves nothing behind.
 type part interface {
 	ready() any
-	work() (any, error)
+	work(ctx context.Context) (any, error)
 	end() error
 }
 
@@ -70,7 +70,9 @@ func playRole(name string) (err error) {
 	if err := orders.Decode(&t); err != nil {
 		return fmt.Errorf("%s: read the task: %w", name, err)
 	}
-	p, err := open(context.Background(), t)
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	p, err := open(ctx, t)
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
@@ -78,12 +80,8 @@ func playRole(name string) (err error) {
 	if err := answers.Encode(p.ready()); err != nil {
 		return err
 	}
-	for {
-		var goOn struct{}
-		if err := orders.Decode(&goOn); err != nil {
-			return nil // the pipe is closed
-		}
-		answer, err := p.work()
+	for range goOns(orders, cancel) {
+		answer, err := p.work(ctx)
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
@@ -91,6 +89,25 @@ func playRole(name string) (err error) {
 			return err
 		}
 	}
+	return nil
+}
+
+// goOns yields once for each order to go on. When the pipe is closed it ends, and cancels
+// the work under way.
+func goOns(orders *json.Decoder, cancel context.CancelFunc) <-chan struct{} {
+	c := make(chan struct{})
+	go func() {
+		defer close(c)
+		defer cancel()
+		for {
+			var goOn struct{}
+			if err := orders.Decode(&goOn); err != nil {
+				return
+			}
+			c <- goOn
+		}
+	}()
+	return c
 }
 
 // process is a role in a process of its own.

@@ -64,7 +64,7 @@ func openSite(ctx context.Context, o options) (s *site, err error) {
 	if err := s.openPostgres(ctx); err != nil {
 		return s, err
 	}
-	if err := s.openTemporal(ctx); err != nil {
+	if err := s.openTemporal(ctx, o); err != nil {
 		return s, err
 	}
 	s.provider, err = startRole(ctx, roleProvider, task{Latency: o.latency}, &s.providerAt)
@@ -114,7 +114,7 @@ func withDatabase(server, name string) (string, error) {
 	return u.String(), nil
 }
 
-func (s *site) openTemporal(ctx context.Context) (err error) {
+func (s *site) openTemporal(ctx context.Context, o options) (err error) {
 	if s.temporal = os.Getenv("TEMPORAL_ADDRESS"); s.temporal != "" {
 		s.conditions.Temporal = "running at " + s.temporal
 		progress("the Temporal at TEMPORAL_ADDRESS is measured; its CPU and transactions are not known")
@@ -125,6 +125,9 @@ func (s *site) openTemporal(ctx context.Context) (err error) {
 		return err
 	}
 	s.conditions.Temporal = strings.TrimPrefix(binaries.version, "v") + " on that Postgres"
+	if o.eager {
+		s.conditions.Temporal += ", eager activities on"
+	}
 	for _, purpose := range []string{"temporal", "visibility"} {
 		name, err := s.makeDatabase(ctx, purpose)
 		if err != nil {
@@ -133,7 +136,7 @@ func (s *site) openTemporal(ctx context.Context) (err error) {
 		s.temporalDB = append(s.temporalDB, name)
 	}
 	progress("starting Temporal %s on Postgres", binaries.version)
-	if s.keeper, s.temporal, err = startTemporal(ctx, binaries, s.dir, s.postgres.URL(), s.temporalDB[0], s.temporalDB[1]); err != nil {
+	if s.keeper, s.temporal, err = startTemporal(ctx, binaries, s.dir, s.postgres.URL(), s.temporalDB[0], s.temporalDB[1], o.eager); err != nil {
 		return err
 	}
 	alive, cancel := s.keeper.unlessItEnds(ctx)

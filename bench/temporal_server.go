@@ -35,6 +35,7 @@ const (
 // serverOnPostgres is what the configuration of a Temporal server says.
 type serverOnPostgres struct {
 	Main, Visibility sqlStore
+	Dynamic          string // path of the settings that may change while it runs
 	ports            []int
 }
 
@@ -47,7 +48,8 @@ type sqlStore struct {
 func (s serverOnPostgres) Port(n int) int { return s.ports[n] }
 
 // startTemporal starts a server whose databases are there and empty, in the folder.
-func startTemporal(ctx context.Context, b temporalBinaries, dir, postgresURL, main, visibility string) (*process, string, error) {
+// With eager, activities start without a poll where the worker has room.
+func startTemporal(ctx context.Context, b temporalBinaries, dir, postgresURL, main, visibility string, eager bool) (*process, string, error) {
 	config, err := pgconn.ParseConfig(postgresURL)
 	if err != nil {
 		return nil, "", err
@@ -60,14 +62,14 @@ func startTemporal(ctx context.Context, b temporalBinaries, dir, postgresURL, ma
 	store := func(database string, connections int) sqlStore {
 		return sqlStore{Address: address, Database: database, User: config.User, Password: password, Connections: connections}
 	}
-	s := serverOnPostgres{Main: store(main, 40), Visibility: store(visibility, 10)}
+	s := serverOnPostgres{Main: store(main, 40), Visibility: store(visibility, 10), Dynamic: filepath.Join(dir, "dynamic.yaml")}
 	if err := errors.Join(b.makeSchema(ctx, s.Main, "temporal"), b.makeSchema(ctx, s.Visibility, "visibility")); err != nil {
 		return nil, "", err
 	}
 	if s.ports, err = freePorts(serverPorts); err != nil {
 		return nil, "", err
 	}
-	if err := s.writeConfig(filepath.Join(dir, "config", "bench.yaml")); err != nil {
+	if err := errors.Join(writeDynamic(s.Dynamic, eager), s.writeConfig(filepath.Join(dir, "config", "bench.yaml"))); err != nil {
 		return nil, "", err
 	}
 	var pid int
@@ -109,6 +111,10 @@ func (s serverOnPostgres) writeConfig(path string) error {
 	}
 	parsed := template.Must(template.New("config").Parse(serverConfig))
 	return errors.Join(parsed.Execute(file, s), file.Close())
+}
+
+func writeDynamic(path string, eager bool) error {
+	return os.WriteFile(path, fmt.Appendf(nil, "system.enableActivityEagerExecution:\n  - value: %t\n", eager), 0o600)
 }
 
 // Temporal keeps its ports in Postgres as a smallint.

@@ -56,7 +56,7 @@ func (p *workerPart) startOnejob(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	ctx, p.stop = context.WithCancel(ctx)
+	ctx, p.stop = context.WithCancel(context.WithoutCancel(ctx))
 	p.stopped = make(chan error, 1)
 	go func() { p.stopped <- w.Run(ctx) }()
 	return nil
@@ -65,12 +65,14 @@ func (p *workerPart) startOnejob(ctx context.Context) (err error) {
 func (p *workerPart) ready() any { return struct{}{} }
 
 // work waits until all jobs are over and tells when they were.
-func (p *workerPart) work() (any, error) {
+func (p *workerPart) work(ctx context.Context) (any, error) {
 	select {
 	case <-p.seen.closedCount(p.Jobs):
 		return p.seen.all(), nil
 	case err := <-p.stopped:
 		return nil, fmt.Errorf("it ended early: %w", err)
+	case <-ctx.Done():
+		return nil, ctx.Err()
 	case <-time.After(runLimit):
 		return nil, fmt.Errorf("%d jobs were not over after %s", p.Jobs, runLimit)
 	}
