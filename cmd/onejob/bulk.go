@@ -159,6 +159,7 @@ func (b *bulk) write(ctx context.Context, answers <-chan lineAnswer, w io.Writer
 		if err != nil {
 			return err
 		}
+		progress.hide()
 		if _, err := w.Write(text); err != nil {
 			return err
 		}

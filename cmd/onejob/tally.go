@@ -83,6 +83,13 @@ func newProgress(w io.Writer, from io.Reader) *progress {
 	return p
 }
 
+// hide makes room for a line: standard output may be the same terminal.
+func (p *progress) hide() {
+	if p.bar != nil {
+		_ = p.bar.Clear() // a terminal that is gone
+	}
+}
+
 func (p *progress) show(t *tally) {
 	if p.bar != nil {
 		_ = p.bar.Set(t.lines) // a terminal that is gone

@@ -223,9 +223,12 @@ func (s *scene) events(workflowID string) int64 {
 	if s.err != nil {
 		return 0
 	}
-	answer, err := s.Temporal.DescribeWorkflowExecution(s.ctx, workflowID, "")
-	s.err = err
-	return answer.GetWorkflowExecutionInfo().GetHistoryLength()
+	answer, err := s.Temporal.DescribeWorkflow(s.ctx, workflowID, "")
+	if err != nil {
+		s.err = err
+		return 0
+	}
+	return int64(answer.HistoryLength)
 }
 
 func (s *scene) write(name string, text []byte) (path string) {
