@@ -94,8 +94,8 @@ func (c Catalog) CheckProvider(name string) error {
 }
 
 // CheckResult returns an [ErrInvalidRequest] if the text cannot be a job's result.
-func (c Catalog) CheckResult(text []byte) error {
-	limits := c.Limits.OrDefault()
+func (l Limits) CheckResult(text []byte) error {
+	limits := l.OrDefault()
 	if len(text) > limits.ResultBytes {
 		return Errorf(CodeInvalidRequest, "result has %d bytes: the limit is %d", len(text), limits.ResultBytes)
 	}

@@ -21,6 +21,7 @@ const (
 	CodeJobFailed         Code = "job_failed"           // the job failed; its error says why
 	CodeServerUnreachable Code = "server_unreachable"   // Postgres or Temporal does not answer
 	CodeMisconfigured     Code = "misconfigured"        // a server or file lacks what onejob needs
+	CodeInternal          Code = "internal"             // a defect of onejob; the same again would fail again
 )
 
 // The sentinels of the codes, for errors.Is.
@@ -35,6 +36,7 @@ var (
 	ErrJobFailed         = &Error{Code: CodeJobFailed}
 	ErrServerUnreachable = &Error{Code: CodeServerUnreachable}
 	ErrMisconfigured     = &Error{Code: CodeMisconfigured}
+	ErrInternal          = &Error{Code: CodeInternal}
 )
 
 // Error is an error with a code. Its message is one line in lower case that names

@@ -52,13 +52,15 @@ func unreserved(c byte) bool {
 // control characters, and without white space or zero-width space at either end.
 // Nothing is trimmed or normalised: keys compare as bytes.
 func CheckIdentity(owner, key string) error {
-	if err := checkName("owner", owner, MaxOwnerBytes); err != nil {
+	if err := CheckName("owner", owner, MaxOwnerBytes); err != nil {
 		return err
 	}
-	return checkName("key", key, MaxKeyBytes)
+	return CheckName("key", key, MaxKeyBytes)
 }
 
-func checkName(field, s string, maxBytes int) error {
+// CheckName returns an [ErrInvalidRequest] unless s can name something: 1 to maxBytes
+// bytes by the rules of [CheckIdentity]. Field names the value in the error's line.
+func CheckName(field, s string, maxBytes int) error {
 	invalid := func(problem, remedy string) error {
 		return Errorf(CodeInvalidRequest, "%s %s %s: %s", field, abbreviated(s), problem, remedy)
 	}
@@ -90,12 +92,13 @@ func abbreviated(s string) string {
 	return fmt.Sprintf("%q…", beginning(s, most))
 }
 
-// shortened cuts s, with an ellipsis, if it is longer than most bytes.
-func shortened(s string, most int) string {
+// Shorten cuts s, with an ellipsis, if it is longer than most bytes. It cuts between
+// characters.
+func Shorten(s string, most int) string {
 	if len(s) <= most {
 		return s
 	}
-	return beginning(s, most) + "…"
+	return beginning(s, max(0, most-len("…"))) + "…"
 }
 
 // beginning returns at most the first most bytes of s, in whole characters.

@@ -91,7 +91,7 @@ func NewJob(r Request, c Catalog) (Job, error) {
 }
 
 func (j *Job) checkTimes() error {
-	if j.Timeout <= 0 || j.ListenFor < j.Timeout {
+	if j.ListenFor < j.Timeout {
 		return Errorf(CodeInvalidRequest, "listen_for %v is shorter than timeout %v: listening goes on after the timeout, make it at least as long", j.ListenFor, j.Timeout)
 	}
 	return nil
@@ -132,8 +132,8 @@ type Attempt struct {
 	Provider   string       `json:"provider"`
 	State      AttemptState `json:"state"`
 	Reason     Reason       `json:"reason,omitempty"`
-	Detail     string       `json:"detail,omitempty"` // prose, cut and cleaned of secrets
-	Retryable  bool         `json:"retryable,omitempty"`
+	Detail     string       `json:"detail,omitempty"`     // prose, cut and cleaned of secrets
+	Retryable  bool         `json:"retryable,omitempty"`  // it failed without effect: its provider may be asked again
 	RetryAfter Duration     `json:"retry_after,omitzero"` // the provider's hint
 	Decided    bool         `json:"decided,omitempty"`    // its result has won or was discarded
 	Discarded  bool         `json:"discarded"`

@@ -12,33 +12,34 @@ import (
 )
 
 // CheckJSON returns an [ErrInvalidRequest] unless text is one JSON value of RFC 8259
-// with nothing behind it: valid UTF-8, no unpaired surrogate, no member twice in one
-// object, nested at most maxDepth deep. What names the value in the error's line.
+// with nothing behind it: valid UTF-8, no unpaired surrogate, nested at most maxDepth
+// deep. A member may stand twice in an object: an answer that does so was paid for all
+// the same. What names the value in the error's line.
 func CheckJSON(what string, text []byte, maxDepth int) error {
-	return walkJSON(what, text, maxDepth, func(*jsontext.Decoder) error { return errSkip })
+	return checkTokens(what, text, maxDepth, jsontext.AllowDuplicateNames(true))
 }
 
 // canonicalJSON returns the one spelling that all texts of the same JSON value
 // share: members in byte order of their names, no white space, strings unescaped as
-// far as JSON allows, numbers as exact decimals. It fails as [CheckJSON] does.
-func canonicalJSON(what string, text []byte, maxDepth int) (canonical []byte, err error) {
-	err = walkJSON(what, text, maxDepth, func(d *jsontext.Decoder) error {
-		canonical, err = appendCanonical(nil, d)
-		return err
-	})
-	return canonical, err
+// far as JSON allows, numbers as exact decimals. It fails as [CheckJSON] does, and if a
+// member stands twice.
+func canonicalJSON(what string, text []byte, maxDepth int) ([]byte, error) {
+	if err := checkTokens(what, text, maxDepth); err != nil {
+		return nil, err
+	}
+	canonical, err := appendCanonical(nil, jsontext.NewDecoder(bytes.NewReader(text)))
+	if err != nil {
+		return nil, jsonError(what, err)
+	}
+	return canonical, nil
 }
 
-// errSkip tells walkJSON to read on by itself.
-var errSkip = errors.New("skip")
-
-// walkJSON checks text token by token, then lets read go over it once more. The
-// first pass makes the second one safe to recurse.
-func walkJSON(what string, text []byte, maxDepth int, read func(*jsontext.Decoder) error) error {
+// checkTokens reads text to its end, so that reading it again may recurse.
+func checkTokens(what string, text []byte, maxDepth int, options ...jsontext.Options) error {
 	if len(bytes.TrimSpace(text)) == 0 {
 		return Errorf(CodeInvalidRequest, "%s is empty: give a JSON value", what)
 	}
-	d := jsontext.NewDecoder(bytes.NewReader(text))
+	d := jsontext.NewDecoder(bytes.NewReader(text), options...)
 	for first := true; first || d.StackDepth() > 0; first = false {
 		if _, err := d.ReadToken(); err != nil {
 			return jsonError(what, err)
@@ -49,9 +50,6 @@ func walkJSON(what string, text []byte, maxDepth int, read func(*jsontext.Decode
 	}
 	if _, err := d.ReadToken(); !errors.Is(err, io.EOF) {
 		return Errorf(CodeInvalidRequest, "%s has something behind its JSON value at byte %d: send one value", what, d.InputOffset())
-	}
-	if err := read(jsontext.NewDecoder(bytes.NewReader(text))); !errors.Is(err, errSkip) && err != nil {
-		return jsonError(what, err)
 	}
 	return nil
 }
@@ -66,7 +64,7 @@ func jsonError(what string, err error) error {
 	if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
 		return Errorf(CodeInvalidRequest, "%s is not JSON: it ends in the middle", what)
 	}
-	return Errorf(CodeInvalidRequest, "%s is not JSON: %s", what, shortened(strings.TrimPrefix(err.Error(), "jsontext: "), mostSyntaxBytes))
+	return Errorf(CodeInvalidRequest, "%s is not JSON: %s", what, Shorten(strings.TrimPrefix(err.Error(), "jsontext: "), mostSyntaxBytes))
 }
 
 func appendCanonical(dst []byte, d *jsontext.Decoder) ([]byte, error) {

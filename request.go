@@ -157,13 +157,13 @@ func checkLabels(labels map[string]string) error {
 		return Errorf(CodeInvalidRequest, "%d labels are too many: use at most %d", len(labels), mostLabels)
 	}
 	for name, value := range labels {
-		if err := checkName("label", name, maxLabelBytes); err != nil {
+		if err := CheckName("label", name, maxLabelBytes); err != nil {
 			return err
 		}
 		if value == "" {
 			continue
 		}
-		if err := checkName("label "+name, value, maxLabelBytes); err != nil {
+		if err := CheckName("label "+name, value, maxLabelBytes); err != nil {
 			return err
 		}
 	}

@@ -95,12 +95,14 @@ const (
 	ReasonNeverStarted Reason = "never_started" // the attempt was handed out and never ran; its number is fenced
 
 	// Failed: a final answer.
-	ReasonRejected          Reason = "rejected"           // the provider does not take this request
-	ReasonProviderQuota     Reason = "provider_quota"     // our account at the provider is exhausted
-	ReasonTooLarge          Reason = "too_large"          // the answer announced more bytes than the limit
-	ReasonContractViolation Reason = "contract_violation" // an answer, and not one the contract accepts
-	ReasonUnknownProvider   Reason = "unknown_provider"   // the worker's configuration does not name the provider
-	ReasonResolved          Reason = "resolved"           // an operator said so
+	ReasonRejected        Reason = "rejected"         // the provider does not take this request
+	ReasonProviderQuota   Reason = "provider_quota"   // our account at the provider is exhausted
+	ReasonTooLarge        Reason = "too_large"        // the answer announced more bytes than the limit
+	ReasonUnknownProvider Reason = "unknown_provider" // the worker's configuration does not name the provider
+	ReasonResolved        Reason = "resolved"         // an operator said so
+
+	// Either: the adapter gave none.
+	ReasonUnspecified Reason = "unspecified"
 
 	// Unknown.
 	ReasonTimeout        Reason = "timeout"         // silent past the attempt's timeout; still listening

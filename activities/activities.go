@@ -29,7 +29,7 @@ type Teller interface {
 
 // Observer counts what happens.
 type Observer interface {
-	AttemptEnded(provider string, state onejob.AttemptState, reason onejob.Reason)
+	AttemptBecame(provider string, state onejob.AttemptState, reason onejob.Reason)
 	RaceLost(provider string)
 	DuplicateAnswered()
 }
@@ -46,10 +46,10 @@ func New(o Options) *Activities { return &Activities{Options: o} }
 func (a *Activities) RegisterJob(ctx context.Context, in RegisterInput) (Registration, error) {
 	job, err := onejob.NewJob(in.Request, a.Catalog)
 	if err != nil {
-		return Registration{}, temporalError(err)
+		return Registration{}, TemporalError(err)
 	}
 	if job.WorkflowID != in.WorkflowID {
-		return Registration{}, temporalError(onejob.Errorf(onejob.CodeIdentityMismatch,
+		return Registration{}, TemporalError(onejob.Errorf(onejob.CodeIdentityMismatch,
 			"workflow %q is not the one of owner %q and key %q: start it as %q", in.WorkflowID, job.Owner, job.Key, job.WorkflowID))
 	}
 	if in.JobID != "" {
@@ -57,13 +57,13 @@ func (a *Activities) RegisterJob(ctx context.Context, in RegisterInput) (Registr
 	}
 	registered, err := a.Store.InsertJobs(ctx, job)
 	if err != nil {
-		return Registration{}, temporalError(err)
+		return Registration{}, TemporalError(err)
 	}
 	first := registered[0]
 	if !first.Created {
 		a.Observer.DuplicateAnswered()
 	}
-	return Registration{Job: first.Job.Reference(), Created: first.Created}, temporalError(first.Err)
+	return Registration{Job: first.Job.Reference(), Created: first.Created}, TemporalError(first.Err)
 }
 
 // RegisterInput is a request as it came, with the ID of the workflow it came to and the

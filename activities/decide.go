@@ -3,6 +3,8 @@ package activities
 import (
 	"context"
 	"encoding/json"
+	"strings"
+	"unicode/utf8"
 
 	"github.com/onejob/onejob"
 	"github.com/onejob/onejob/postgres"
@@ -12,7 +14,7 @@ import (
 // back and marking unknown what nobody listens to; see [postgres.Store.AdoptAttempts].
 func (a *Activities) AdoptAttempts(ctx context.Context, q postgres.Adoption) (onejob.Progress, error) {
 	p, err := a.Store.AdoptAttempts(ctx, q)
-	return p, temporalError(err)
+	return p, TemporalError(err)
 }
 
 // CompleteJob lets the attempt's result win, or discards it. It may be repeated.
@@ -24,13 +26,13 @@ func (a *Activities) CompleteJob(ctx context.Context, jobID string, attempt int)
 		a.Logger.Warn("result discarded: the slot was taken or the job closed", "job_id", jobID, "attempt", attempt,
 			"winner", c.Progress.CompletedBy, "status", c.Progress.Status)
 	}
-	return c.Progress, temporalError(err)
+	return c.Progress, TemporalError(err)
 }
 
 // FailJob closes the job as failed if nothing happened since version. It may be repeated.
 func (a *Activities) FailJob(ctx context.Context, jobID string, version int) (onejob.Progress, error) {
 	p, err := a.Store.FailJobIfNothingLives(ctx, jobID, version)
-	return p, temporalError(err)
+	return p, TemporalError(err)
 }
 
 // Action is what somebody decides about a job.
@@ -61,7 +63,7 @@ type Decision struct {
 // AttemptUnresolved, JobClosed, InvalidRequest and NotFound.
 func (a *Activities) Decide(ctx context.Context, d Decision) (onejob.Progress, error) {
 	p, err := Apply(ctx, a.Store, a.Catalog, d)
-	return p, temporalError(err)
+	return p, TemporalError(err)
 }
 
 // Apply is Decide for every door: the workflow's updates and signals, and the SDK.
@@ -84,11 +86,14 @@ func Apply(ctx context.Context, store *postgres.Store, catalog onejob.Catalog, d
 }
 
 func (d Decision) check(catalog onejob.Catalog) error {
+	if err := onejob.CheckName("by", d.By, onejob.MaxOwnerBytes); err != nil {
+		return err
+	}
 	switch {
-	case d.By == "":
-		return onejob.Errorf(onejob.CodeInvalidRequest, "by is missing: say who decides")
 	case len(d.Reason) > maxReasonBytes:
 		return onejob.Errorf(onejob.CodeInvalidRequest, "reason has %d bytes: use at most %d", len(d.Reason), maxReasonBytes)
+	case !utf8.ValidString(d.Reason) || strings.ContainsRune(d.Reason, 0):
+		return onejob.Errorf(onejob.CodeInvalidRequest, "reason is not text: use UTF-8 without NUL")
 	case d.Attempt < 0:
 		return onejob.Errorf(onejob.CodeInvalidRequest, "attempt %d does not exist: numbers start at 1", d.Attempt)
 	case d.Action == ActionStartAttempt:
@@ -96,11 +101,11 @@ func (d Decision) check(catalog onejob.Catalog) error {
 	case d.Action != ActionResolveAttempt:
 		return nil
 	case d.As == onejob.AttemptSucceeded && len(d.Result) > 0:
-		return catalog.CheckResult(d.Result)
+		return catalog.Limits.CheckResult(d.Result)
 	case d.As == onejob.AttemptFailed && len(d.Result) == 0:
 		return nil
 	case d.As == onejob.AttemptSucceeded:
-		return onejob.Errorf(onejob.CodeInvalidRequest, "an attempt that succeeded has a result: give it with --result")
+		return onejob.Errorf(onejob.CodeInvalidRequest, "an attempt that succeeded has a result: give the result")
 	case d.As == onejob.AttemptFailed:
 		return onejob.Errorf(onejob.CodeInvalidRequest, "an attempt that failed has no result: leave it out")
 	}

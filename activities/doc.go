@@ -8,7 +8,7 @@
 // the execution itself inserted, never Temporal's word.
 //
 // Errors reach the workflow as Temporal application errors whose type is looked up in
-// one table; all are non-retryable but those of a server that does not answer.
+// one table; all are non-retryable but those that waiting may mend.
 //
 // It imports the domain, postgres and provider, and nothing else of this module.
 package activities

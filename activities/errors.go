@@ -20,13 +20,13 @@ var errorTypes = map[onejob.Code]string{
 	onejob.CodeJobFailed:         "JobFailed",
 	onejob.CodeMisconfigured:     "Misconfigured",
 	onejob.CodeServerUnreachable: "ServerUnreachable",
+	onejob.CodeInternal:          "Internal",
 }
 
 // TemporalError returns err as an application error of its code's type. It is final
-// unless a server did not answer.
-func TemporalError(err error) error { return temporalError(err) }
-
-func temporalError(err error) error {
+// unless waiting may mend it: a server that does not answer, or lacks what onejob needs.
+// An error without a code, a cancellation for instance, is returned as it is.
+func TemporalError(err error) error {
 	code := onejob.CodeOf(err)
 	kind, ok := errorTypes[code]
 	if err == nil || !ok {

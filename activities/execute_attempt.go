@@ -2,6 +2,7 @@ package activities
 
 import (
 	"context"
+	"runtime/debug"
 
 	"github.com/google/uuid"
 	"go.temporal.io/sdk/activity"
@@ -38,10 +39,10 @@ func (a *Activities) ExecuteAttempt(ctx context.Context, in AttemptInput) (Attem
 	defer e.close()
 	started, err := e.start(ctx)
 	if err != nil || !started.Mine {
-		return AttemptReport{Adopt: true}, temporalError(err)
+		return AttemptReport{Adopt: true}, TemporalError(err)
 	}
 	attempt, err := e.record(e.call(ctx, started))
-	return AttemptReport{Attempt: attempt}, temporalError(err)
+	return AttemptReport{Attempt: attempt}, TemporalError(err)
 }
 
 // execution is one run of ExecuteAttempt.
@@ -92,14 +93,23 @@ func (e *execution) call(ctx context.Context, started postgres.Started) provider
 	callCtx, hangUp := context.WithCancel(e.alive)
 	defer hangUp()
 	answers := make(chan provider.Answer, 1)
-	go func() {
-		answers <- p.Adapter.Call(callCtx, provider.Call{
-			JobID: e.in.JobID, Attempt: e.in.Number, Kind: started.Kind, Input: started.Input,
-			IdempotencyKey: idempotencyKey(e.in.JobID, e.in.Number),
-		})
-	}()
+	go func() { answers <- e.ask(callCtx, p, started) }()
 	l := listener{execution: e, answers: answers, hangUp: hangUp}
-	return l.listen(ctx)
+	return l.listen(ctx).Checked(e.Catalog.Limits)
+}
+
+// ask calls the provider. An adapter that panics may have sent its request before.
+func (e *execution) ask(ctx context.Context, p provider.Provider, started postgres.Started) (answer provider.Answer) {
+	defer func() {
+		if r := recover(); r != nil {
+			e.Logger.Error("an adapter panicked", "provider", p.Name, "job_id", e.in.JobID, "attempt", e.in.Number, "panic", r, "stack", string(debug.Stack()))
+			answer = provider.Answer{Certainty: provider.Unknown, Reason: onejob.ReasonUnspecified, Detail: "the adapter panicked"}
+		}
+	}()
+	return p.Adapter.Call(ctx, provider.Call{
+		JobID: e.in.JobID, Attempt: e.in.Number, Kind: started.Kind, Input: started.Input,
+		IdempotencyKey: idempotencyKey(e.in.JobID, e.in.Number),
+	})
 }
 
 // idempotencyKey is the provider-side key: one per attempt, stable across re-asks.

@@ -77,15 +77,13 @@ func (l *listener) hangUpAfter(moment time.Duration, why onejob.Reason) provider
 func (l *listener) tellSilence() bool {
 	ctx, cancel := context.WithTimeout(l.alive, onceTimeout)
 	defer cancel()
-	why := postgres.Outcome{Reason: onejob.ReasonTimeout, Detail: "no answer within " + time.Duration(l.in.Timeout).String() + "; still listening"}
-	attempt, err := l.Store.MarkUnknownIfLive(ctx, l.in.JobID, l.in.Number, why)
+	why := postgres.Silence{Reason: onejob.ReasonTimeout, Detail: "no answer within " + time.Duration(l.in.Timeout).String() + "; still listening"}
+	recorded, err := l.Store.MarkUnknownIfLive(ctx, l.in.JobID, l.in.Number, why)
 	if err != nil {
 		l.Logger.Warn("cannot mark the attempt unknown yet", "job_id", l.in.JobID, "attempt", l.in.Number, "error", err)
 		return false
 	}
-	if attempt.State == onejob.AttemptUnknown {
-		l.Observer.AttemptEnded(l.in.Provider, attempt.State, attempt.Reason)
-	}
+	l.observe(recorded)
 	l.tell()
 	return true
 }

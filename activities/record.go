@@ -17,63 +17,73 @@ import (
 // record writes the answer to Postgres, for as long as that takes, and tells the workflow
 // where it will not learn it from our return. It returns the attempt as the row stands.
 func (e *execution) record(answer provider.Answer) (onejob.Attempt, error) {
-	outcome, err := outcomeOf(answer, e.token)
+	recorded, err := e.write(answer)
 	if err != nil {
 		return onejob.Attempt{}, err
 	}
-	attempt, surprise, err := e.write(answer, outcome)
-	if err != nil {
-		return onejob.Attempt{}, err
-	}
-	e.Observer.AttemptEnded(e.in.Provider, attempt.State, attempt.Reason)
-	if surprise || !e.believed {
+	e.observe(recorded)
+	if recorded.WasUnknown || recorded.Late || !e.believed {
 		e.tell()
 	}
-	attempt.Detail = ""
-	return attempt, nil
+	recorded.Attempt.Detail = "" // a workflow carries codes
+	return recorded.Attempt, nil
 }
 
-// write records the outcome; surprise says that others believed something else until now.
-func (e *execution) write(answer provider.Answer, o postgres.Outcome) (attempt onejob.Attempt, surprise bool, err error) {
+// write records what is certain about the call.
+func (e *execution) write(answer provider.Answer) (postgres.Recorded, error) {
+	usage, err := usageOf(answer)
+	if err != nil {
+		return postgres.Recorded{}, err
+	}
 	switch answer.Certainty {
 	case provider.Succeeded, provider.Failed:
-		recorded, err := retried(e.alive, func(ctx context.Context) (postgres.Recorded, error) {
-			return e.Store.RecordOutcomeIfLive(ctx, e.in.JobID, e.in.Number, o)
-		})
-		if recorded.Late && answer.Certainty == provider.Succeeded {
-			e.Observer.RaceLost(e.in.Provider)
-			e.Logger.Warn("late result discarded", "job_id", e.in.JobID, "attempt", e.in.Number, "attempt_state", recorded.Attempt.State)
-		}
-		return recorded.Attempt, recorded.WasUnknown || recorded.Late, err
+		return e.writeOutcome(answer, usage)
 	case provider.Accepted:
+		answer.Reason = onejob.ReasonAwaitingAnswer
 		if _, err := retried(e.alive, func(ctx context.Context) (struct{}, error) {
 			return struct{}{}, e.Store.MarkRunningIfStarting(ctx, e.in.JobID, e.in.Number, answer.Reference)
 		}); err != nil {
-			return attempt, false, err
+			return postgres.Recorded{}, err
 		}
-		o.Reason = onejob.ReasonAwaitingAnswer
 	}
-	attempt, err = retried(e.alive, func(ctx context.Context) (onejob.Attempt, error) {
-		return e.Store.MarkUnknownIfLive(ctx, e.in.JobID, e.in.Number, o)
+	return retried(e.alive, func(ctx context.Context) (postgres.Recorded, error) {
+		return e.Store.MarkUnknownIfLive(ctx, e.in.JobID, e.in.Number,
+			postgres.Silence{Reason: answer.Reason, Detail: answer.Detail, Reference: answer.Reference, Usage: usage})
 	})
-	return attempt, false, err
 }
 
-func outcomeOf(answer provider.Answer, token string) (postgres.Outcome, error) {
-	o := postgres.Outcome{
-		State: onejob.AttemptFailed, Reason: answer.Reason, Detail: answer.Detail, RecordedBy: token,
-		Retryable: answer.Certainty == provider.Failed && answer.Retryable, RetryAfter: answer.RetryAfter,
-		Reference: answer.Reference, Result: answer.Result,
+// writeOutcome records a final answer. One that comes after the attempt's outcome is
+// dropped, and counted if it was a result.
+func (e *execution) writeOutcome(answer provider.Answer, usage json.RawMessage) (postgres.Recorded, error) {
+	outcome := postgres.Outcome{
+		State: onejob.AttemptFailed, Reason: answer.Reason, Detail: answer.Detail, Retryable: answer.Retryable, RetryAfter: answer.RetryAfter,
+		Reference: answer.Reference, Usage: usage, RecordedBy: e.token,
 	}
 	if answer.Certainty == provider.Succeeded {
-		o.State, o.Reason = onejob.AttemptSucceeded, ""
+		outcome.State, outcome.Reason, outcome.Retryable, outcome.Result = onejob.AttemptSucceeded, "", false, answer.Result
 	}
+	recorded, err := retried(e.alive, func(ctx context.Context) (postgres.Recorded, error) {
+		return e.Store.RecordOutcomeIfLive(ctx, e.in.JobID, e.in.Number, outcome)
+	})
+	if answer.Certainty == provider.Succeeded && (recorded.Late || recorded.Attempt.Discarded) {
+		e.Observer.RaceLost(e.in.Provider)
+		e.Logger.Warn("result discarded: it came too late", "job_id", e.in.JobID, "attempt", e.in.Number, "attempt_state", recorded.Attempt.State)
+	}
+	return recorded, err
+}
+
+// observe counts the state that an attempt came into by what was recorded.
+func (e *execution) observe(recorded postgres.Recorded) {
+	if recorded.Changed {
+		e.Observer.AttemptBecame(e.in.Provider, recorded.Attempt.State, recorded.Attempt.Reason)
+	}
+}
+
+func usageOf(answer provider.Answer) (json.RawMessage, error) {
 	if answer.Usage == nil {
-		return o, nil
+		return nil, nil
 	}
-	usage, err := json.Marshal(answer.Usage)
-	o.Usage = usage
-	return o, err
+	return json.Marshal(answer.Usage)
 }
 
 // retried repeats do while Postgres does not answer, until ctx ends.

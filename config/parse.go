@@ -89,7 +89,7 @@ func contract(e element) (string, error) {
 func (c *Config) readWorker(e element) error {
 	return e.members(map[string]member{
 		"heartbeat_timeout": set(&c.Worker.HeartbeatTimeout, duration(100*time.Millisecond, longestDrain)),
-		"drain":             set(&c.Worker.Drain, duration(0, longestDrain)),
+		"drain":             set(&c.Worker.Drain, duration(time.Millisecond, longestDrain)),
 	})
 }
 

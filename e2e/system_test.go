@@ -179,7 +179,7 @@ func (s *system) startWorker(change ...func(*worker.Config)) (stop func()) {
 		s.t.Fatal(err)
 	}
 	c := worker.Config{
-		Store: s.store, Temporal: s.temporal, Providers: provider.NewRegistry(providers...), Kinds: s.config.Catalog().Kinds,
+		Store: s.store, Temporal: s.temporal, Namespace: client.DefaultNamespace, Providers: provider.NewRegistry(providers...), Kinds: s.config.Catalog().Kinds,
 		TaskQueue: s.queue, HeartbeatTimeout: s.config.Worker.HeartbeatTimeout, Drain: s.config.Worker.Drain,
 		ReconcileEvery: 200 * time.Millisecond, RelaunchAfter: time.Second, Logger: quiet,
 	}

@@ -213,3 +213,15 @@ func TestCancellingTheWorkflowCancelsTheJob(t *testing.T) {
 	}
 	s.release("web-ui")
 }
+
+func TestSignalThatCannotBeRecordedHoldsNothingUp(t *testing.T) {
+	s := newSystem(t)
+	s.startWorker()
+	job := s.silent("nonsense")
+	for _, payload := range []string{`{"by": " "}`, `{"by": "ana", "reason": "\u0000"}`, `{"by": "ana", "attempt": 7}`, `[]`, `"text"`} {
+		s.signal(job.WorkflowID, workflows.SignalCancelAttempt, payload)
+	}
+	s.release("nonsense")
+	s.wantOneSuccess(job)
+	s.awaitRunClosed(job.WorkflowID)
+}

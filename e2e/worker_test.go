@@ -1,6 +1,8 @@
 package e2e
 
 import (
+	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -17,6 +19,7 @@ import (
 	"github.com/onejob/onejob/postgres"
 	"github.com/onejob/onejob/postgres/pgtest"
 	"github.com/onejob/onejob/provider"
+	"github.com/onejob/onejob/starter"
 	"github.com/onejob/onejob/worker"
 	"github.com/onejob/onejob/workflows"
 )
@@ -98,19 +101,35 @@ func TestNamespaceWithoutSearchAttributesIsNamed(t *testing.T) {
 	s.eventually("the attributes are there", func() bool { return workflows.CheckSearchAttributes(t.Context(), s.temporal, namespace) == nil })
 }
 
-func TestEmbeddedProviderIsUsed(t *testing.T) {
+// misbehaving is an embedded provider that does what its job's input says.
+type misbehaving struct{}
+
+func (misbehaving) Call(_ context.Context, call provider.Call) provider.Answer {
+	switch string(call.Input) {
+	case `"panic"`:
+		panic("as asked")
+	case `"nothing"`:
+		return provider.Answer{}
+	case `"no JSON"`:
+		return provider.Answer{Certainty: provider.Succeeded, Result: json.RawMessage("{")}
+	}
+	return provider.Answer{Certainty: provider.Succeeded, Result: call.Input}
+}
+
+func TestEmbeddedProviderMayMisbehave(t *testing.T) {
 	s := newSystem(t)
-	providers, err := s.config.Providers()
-	if err != nil {
-		t.Fatal(err)
-	}
-	mine := providers[0]
-	mine.Name = "mine"
-	w, err := worker.New(s.workerConfig(s.store, client.DefaultNamespace), worker.WithProvider(mine))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, ok := w.Catalog().Providers["mine"]; !ok {
-		t.Errorf("the catalog has %v", w.Catalog().Providers)
+	mine := provider.Provider{Name: "mine", Adapter: misbehaving{}, Timeout: time.Second, ListenFor: time.Minute}
+	s.startWorker(func(c *worker.Config) { c.Providers = c.Providers.With(mine) })
+	catalog := s.config.Catalog()
+	catalog.Providers["mine"] = onejob.ProviderDefaults{Timeout: mine.Timeout, ListenFor: mine.ListenFor}
+	s.starter = starter.New(starter.Options{Store: s.store, Temporal: s.temporal, Catalog: catalog, TaskQueue: s.queue, Logger: quiet})
+	for input, want := range map[string]onejob.Status{
+		`"well"`: onejob.StatusSucceeded, `"panic"`: onejob.StatusUnknown, `"nothing"`: onejob.StatusUnknown, `"no JSON"`: onejob.StatusUnknown,
+	} {
+		job := s.submit(onejob.Request{Owner: s.owner, Key: input, Kind: "ticket", Provider: "mine", Input: json.RawMessage(input)})
+		detail := s.awaitStatus(job.JobID, want)
+		if want == onejob.StatusUnknown && detail.Attempts[0].Reason == onejob.ReasonWorkerLost {
+			t.Errorf("%s: the answer was lost: %+v", input, detail.Attempts)
+		}
 	}
 }

@@ -145,13 +145,13 @@ func marksRunning(t *testing.T, r rig) (func(*postgres.Store) error, func(*testi
 
 func marksUnknown(t *testing.T, r rig) (func(*postgres.Store) error, func(*testing.T)) {
 	a := r.started(t)
-	var marked onejob.Attempt
+	var marked postgres.Recorded
 	call := func(s *postgres.Store) (err error) {
-		marked, err = s.MarkUnknownIfLive(t.Context(), a.job.ID, 1, postgres.Outcome{Reason: onejob.ReasonTimeout})
+		marked, err = s.MarkUnknownIfLive(t.Context(), a.job.ID, 1, postgres.Silence{Reason: onejob.ReasonTimeout})
 		return err
 	}
 	return call, func(t *testing.T) {
-		if p := r.progress(t, a.job.ID); marked.State != onejob.AttemptUnknown || p.Status != onejob.StatusUnknown {
+		if p := r.progress(t, a.job.ID); marked.Attempt.State != onejob.AttemptUnknown || p.Status != onejob.StatusUnknown {
 			t.Errorf("%+v, %+v", marked, p)
 		}
 	}

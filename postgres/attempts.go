@@ -114,10 +114,14 @@ func readIfMine(ctx context.Context, tx pgx.Tx, a Start) (started Started, err e
 
 // MarkUnknownIfLive makes the attempt unknown if it has no outcome yet, and its job
 // with it; it updates the reason of one that is unknown already. A reference, where
-// given, is kept. It returns the attempt as the row stands then.
-func (s *Store) MarkUnknownIfLive(ctx context.Context, jobID string, number int, why Outcome) (attempt onejob.Attempt, err error) {
+// given, is kept.
+func (s *Store) MarkUnknownIfLive(ctx context.Context, jobID string, number int, why Silence) (recorded Recorded, err error) {
 	err = s.inTx(ctx, "mark the attempt unknown", func(tx pgx.Tx) error {
 		if _, err := lockJob(ctx, tx, jobID); err != nil {
+			return err
+		}
+		before, err := readAttempt(ctx, tx, jobID, number)
+		if err != nil {
 			return err
 		}
 		if _, err := tx.Exec(ctx, `
@@ -130,11 +134,19 @@ func (s *Store) MarkUnknownIfLive(ctx context.Context, jobID string, number int,
 		if err := followAttempts(ctx, tx, jobID); err != nil {
 			return err
 		}
-		row, err := readAttempt(ctx, tx, jobID, number)
-		attempt = row.Attempt
+		after, err := readAttempt(ctx, tx, jobID, number)
+		recorded = Recorded{Attempt: after.Attempt, Changed: after.State != before.State}
 		return err
 	})
-	return attempt, err
+	return recorded, err
+}
+
+// Silence is why an attempt is unknown.
+type Silence struct {
+	Reason    onejob.Reason
+	Detail    string          // at most 4096 bytes
+	Reference string          // the provider's, if it gave one
+	Usage     json.RawMessage // nil: none reported
 }
 
 // MarkRunningIfStarting records that the provider took the attempt and how it calls it.
@@ -157,7 +169,7 @@ func followAttempts(ctx context.Context, tx pgx.Tx, jobID string) error {
 
 // Outcome is what became of an attempt.
 type Outcome struct {
-	State      onejob.AttemptState // succeeded or failed
+	State      onejob.AttemptState // succeeded, failed or cancelled
 	Reason     onejob.Reason
 	Detail     string // at most 4096 bytes
 	Retryable  bool
@@ -171,6 +183,7 @@ type Outcome struct {
 // Recorded says what recording an outcome did.
 type Recorded struct {
 	Attempt    onejob.Attempt // as the row stands now
+	Changed    bool           // its state is another than before
 	WasUnknown bool           // others may have believed it unknown until now and must be told
 	Late       bool           // the attempt had an outcome; this one changed nothing but the log
 }
@@ -188,7 +201,7 @@ func (s *Store) RecordOutcomeIfLive(ctx context.Context, jobID string, number in
 		if err != nil {
 			return err
 		}
-		recorded = Recorded{Late: before.State.Final() && before.recordedBy != o.RecordedBy}
+		recorded = Recorded{Changed: !before.State.Final(), Late: before.State.Final() && before.recordedBy != o.RecordedBy}
 		// Of a repeated call nobody knows what the first one found.
 		recorded.WasUnknown = !recorded.Late && before.State != onejob.AttemptStarting && before.State != onejob.AttemptRunning
 		if err := takeOutcome(ctx, tx, before, job, o, recorded.Late); err != nil {

@@ -95,10 +95,10 @@ func TestUnknownAttemptMakesItsJobUnknownUntilItIsResolved(t *testing.T) {
 	if p := r.progress(t, a.job.ID); p.Status != onejob.StatusUnknown || p.Attempts[0].Reason != onejob.ReasonTimeout {
 		t.Fatalf("%+v", p)
 	}
-	again := postgres.Outcome{Reason: onejob.ReasonListenEnded, Detail: "silence", Reference: "ref-1", Usage: json.RawMessage(`{"input_tokens":1}`)}
-	attempt, err := r.store.MarkUnknownIfLive(t.Context(), a.job.ID, 1, again)
-	if err != nil || attempt.Reason != onejob.ReasonListenEnded || attempt.Detail != "silence" {
-		t.Fatalf("%+v, %v", attempt, err)
+	again := postgres.Silence{Reason: onejob.ReasonListenEnded, Detail: "silence", Reference: "ref-1", Usage: json.RawMessage(`{"input_tokens":1}`)}
+	still, err := r.store.MarkUnknownIfLive(t.Context(), a.job.ID, 1, again)
+	if err != nil || still.Changed || still.Attempt.Reason != onejob.ReasonListenEnded || still.Attempt.Detail != "silence" {
+		t.Fatalf("%+v, %v", still, err)
 	}
 	if n := r.count(t, `SELECT count(*) FROM attempts WHERE job_id = $1 AND provider_ref = 'ref-1' AND usage->>'input_tokens' = '1'`, a.job.ID); n != 1 {
 		t.Error("reference and usage were not kept")
@@ -111,7 +111,7 @@ func TestUnknownAttemptMakesItsJobUnknownUntilItIsResolved(t *testing.T) {
 		t.Errorf("the job stays %s", p.Status)
 	}
 	late, err := r.store.MarkUnknownIfLive(t.Context(), a.job.ID, 1, again)
-	if err != nil || late.State != onejob.AttemptFailed {
+	if err != nil || late.Changed || late.Attempt.State != onejob.AttemptFailed {
 		t.Errorf("an outcome became unknown: %+v, %v", late, err)
 	}
 	if counts, err := r.store.CountUnknown(t.Context()); err != nil || counts["primary"] != 0 {
@@ -224,7 +224,7 @@ func TestLateAnswerOfAnAttemptThatAnOperatorResolved(t *testing.T) {
 			t.Errorf("%d traces of the provider's answer", n)
 		}
 	}
-	if result, err := r.store.Result(t.Context(), won.job.ID); err != nil || string(result) != `"operator's"` {
+	if result, err := r.result(t.Context(), won.job.ID); err != nil || string(result) != `"operator's"` {
 		t.Errorf("the result is %s, %v", result, err)
 	}
 	if c, err := r.store.CompleteJobIfOpen(t.Context(), undecided.job.ID, 1); err != nil || !c.Won {

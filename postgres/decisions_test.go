@@ -18,7 +18,7 @@ func TestCompletionFillsTheSlotOnce(t *testing.T) {
 			t.Fatalf("%+v, %v", c, err)
 		}
 	}
-	if result, err := r.store.Result(t.Context(), a.job.ID); err != nil || string(result) != `{"total": "12.50"}` {
+	if result, err := r.result(t.Context(), a.job.ID); err != nil || string(result) != `{"total": "12.50"}` {
 		t.Errorf("the result is %s, %v", result, err)
 	}
 }

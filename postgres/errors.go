@@ -22,6 +22,7 @@ const (
 	stateInvalidText     = "22P02"
 	stateNoDatabase      = "3D000"
 	constraintOneLive    = "attempts_one_live"
+	routineReadsUUID     = "string_to_uuid" // of Postgres: the text that is none is an id
 	classAuthorization   = "28"
 )
 
@@ -54,7 +55,7 @@ func translate(what string, err error) error {
 	if unreachable(err) {
 		return onejob.Errorf(onejob.CodeServerUnreachable, "postgres does not answer (%s): %w", what, err)
 	}
-	return onejob.Errorf("", "%s: %w", what, err)
+	return onejob.Errorf(onejob.CodeInternal, "%s: %w", what, err)
 }
 
 func translateServer(what string, pg *pgconn.PgError, err error) error {
@@ -63,14 +64,14 @@ func translateServer(what string, pg *pgconn.PgError, err error) error {
 		return onejob.Errorf(onejob.CodeMisconfigured, "the database lacks onejob's tables (%s): run 'onejob migrate up'", pg.Message)
 	case pg.Code == stateUniqueViolation && pg.ConstraintName == constraintOneLive:
 		return onejob.Errorf(onejob.CodeAttemptUnresolved, "an attempt of this job is unresolved: wait for it, cancel it or resolve it")
-	case pg.Code == stateInvalidText && strings.Contains(pg.Message, "uuid"):
+	case pg.Code == stateInvalidText && pg.Routine == routineReadsUUID:
 		return onejob.Errorf(onejob.CodeNotFound, "%w: job ids are UUIDs, as 'onejob start' prints them", err)
 	case pg.Code == stateNoDatabase || strings.HasPrefix(pg.Code, classAuthorization):
 		return onejob.Errorf(onejob.CodeMisconfigured, "postgres does not let onejob in (%s): %w: check DATABASE_URL", what, err)
 	case interrupted(pg):
 		return onejob.Errorf(onejob.CodeServerUnreachable, "postgres cannot serve now (%s): %w", what, err)
 	}
-	return onejob.Errorf("", "%s: %w", what, err)
+	return onejob.Errorf(onejob.CodeInternal, "%s: %w", what, err)
 }
 
 func interrupted(pg *pgconn.PgError) bool {

@@ -41,7 +41,7 @@ type Registered struct {
 
 // InsertJobs inserts the jobs unless their keys are taken, all in one transaction and one
 // round trip, and returns for each the row that its key has now. The insert is the
-// check; the row is read only where it did not take.
+// check; the row is read, in a round trip of its own, only where it did not take.
 func (s *Store) InsertJobs(ctx context.Context, jobs ...onejob.Job) ([]Registered, error) {
 	inserted, err := s.insertIfAbsent(ctx, jobs)
 	if err != nil {
@@ -103,14 +103,15 @@ func byKey(jobs []onejob.Job) []int {
 func (s *Store) registeredBefore(ctx context.Context, job onejob.Job) (Registered, error) {
 	there, err := s.JobByKey(ctx, job.Owner, job.Key)
 	if errors.Is(err, onejob.ErrNotFound) {
-		return Registered{}, onejob.Errorf("", "job %s was not inserted: its id or its workflow ID %q is another job's", job.ID, job.WorkflowID)
+		return Registered{}, onejob.Errorf(onejob.CodeInternal, "job %s was not inserted: its id or its workflow ID %q is another job's", job.ID, job.WorkflowID)
 	}
 	if err != nil {
 		return Registered{}, err
 	}
 	r := Registered{Job: there, Created: there.ID == job.ID}
 	if there.FingerprintVersion != job.FingerprintVersion {
-		return r, onejob.Errorf("", "job %s has a fingerprint of version %d, this program writes %d", there.ID, there.FingerprintVersion, job.FingerprintVersion)
+		r.Err = onejob.Errorf(onejob.CodeInternal, "job %s has a fingerprint of version %d, this program writes %d: use the program that wrote it", there.ID, there.FingerprintVersion, job.FingerprintVersion)
+		return r, nil
 	}
 	if string(there.Fingerprint) != string(job.Fingerprint) {
 		r.Err = onejob.Errorf(onejob.CodeConflict, "key %q of owner %q belongs to job %s with another intent: use a new key for a new intention", job.Key, job.Owner, there.ID)
@@ -165,11 +166,30 @@ func scanJob(row pgx.CollectableRow) (j onejob.Job, err error) {
 	return j, err
 }
 
-// Result returns the job's result, nil if it has none, exactly as the provider wrote it.
-func (s *Store) Result(ctx context.Context, id string) (json.RawMessage, error) {
-	var result []byte
-	err := s.pool.QueryRow(ctx, `SELECT result FROM jobs WHERE id = $1`, id).Scan(&result)
-	return result, translate("read the result", orNotFound(err, "job %s does not exist: check the id", id))
+// JobWithAttempts returns the job of that id with its result, its attempts by number, all
+// of one moment. It fails with [onejob.ErrNotFound].
+func (s *Store) JobWithAttempts(ctx context.Context, id string) (job onejob.Job, attempts []onejob.Attempt, err error) {
+	oneMoment := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
+	err = pgx.BeginTxFunc(ctx, s.pool, oneMoment, func(tx pgx.Tx) error {
+		rows, err := tx.Query(ctx, `SELECT `+jobColumns+` FROM jobs WHERE id = $1`, id)
+		if err != nil {
+			return err
+		}
+		if job, err = pgx.CollectExactlyOneRow(rows, scanJob); err != nil {
+			return orNotFound(err, "job %s does not exist: check the id", id)
+		}
+		var result []byte
+		if err := tx.QueryRow(ctx, `SELECT result FROM jobs WHERE id = $1`, id).Scan(&result); err != nil {
+			return err
+		}
+		job.Result = result
+		attemptRows, err := readAttempts(ctx, tx, id)
+		for _, row := range attemptRows {
+			attempts = append(attempts, row.Attempt)
+		}
+		return err
+	})
+	return job, attempts, translate("read the job", err)
 }
 
 // Filter selects jobs. A zero field selects all.

@@ -302,13 +302,13 @@ func (p *play) running(rt *rapid.T) {
 
 func (p *play) silence(rt *rapid.T) {
 	number := p.number(rt)
-	got, err := p.store.MarkUnknownIfLive(p.t.Context(), p.job.ID, number, postgres.Outcome{Reason: onejob.ReasonTimeout})
+	got, err := p.store.MarkUnknownIfLive(p.t.Context(), p.job.ID, number, postgres.Silence{Reason: onejob.ReasonTimeout})
 	a := &p.model.attempts[number-1]
 	if !a.state.Final() {
 		a.state = onejob.AttemptUnknown
 	}
 	p.model.follow()
-	agree(rt, "silence", got.State, a.state, err)
+	agree(rt, "silence", got.Attempt.State, a.state, err)
 }
 
 func (p *play) record(rt *rapid.T) {

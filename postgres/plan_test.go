@@ -56,7 +56,7 @@ func (r rig) story(t *testing.T) {
 	_, counted := r.store.CountUnknown(t.Context())
 	_, byKey := r.store.JobByKey(t.Context(), a.job.Owner, a.job.Key)
 	_, listed := r.store.Jobs(t.Context(), postgres.Filter{Owner: a.job.Owner})
-	_, result := r.store.Result(t.Context(), a.job.ID)
+	_, result := r.result(t.Context(), a.job.ID)
 	if err := errors.Join(adopted, resolved, asked, running, claimed, counted, byKey, listed, result); err != nil {
 		t.Fatal(err)
 	}

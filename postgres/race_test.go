@@ -319,7 +319,7 @@ func races() []race {
 		return err
 	}
 	silence := func(t *testing.T, s *postgres.Store, a attempt) error {
-		_, err := s.MarkUnknownIfLive(t.Context(), a.job.ID, a.number, postgres.Outcome{Reason: onejob.ReasonTimeout})
+		_, err := s.MarkUnknownIfLive(t.Context(), a.job.ID, a.number, postgres.Silence{Reason: onejob.ReasonTimeout})
 		return err
 	}
 	adopt := func(t *testing.T, s *postgres.Store, a attempt) error {

@@ -168,7 +168,7 @@ func (r rig) failing(t testing.TB) attempt {
 func (r rig) unknown(t testing.TB, with ...func(*onejob.Request)) attempt {
 	t.Helper()
 	a := r.started(t, with...)
-	if _, err := r.store.MarkUnknownIfLive(t.Context(), a.job.ID, a.number, postgres.Outcome{Reason: onejob.ReasonTimeout}); err != nil {
+	if _, err := r.store.MarkUnknownIfLive(t.Context(), a.job.ID, a.number, postgres.Silence{Reason: onejob.ReasonTimeout}); err != nil {
 		t.Fatal(err)
 	}
 	return a
@@ -262,4 +262,10 @@ func (r rig) mustBeConsistent(t testing.TB) {
 			t.Errorf("jobs %v contradict themselves (%v): %s", slices.Compact(jobs), err, sql)
 		}
 	}
+}
+
+// result reads the job's result.
+func (r rig) result(ctx context.Context, jobID string) (json.RawMessage, error) {
+	job, _, err := r.store.JobWithAttempts(ctx, jobID)
+	return job.Result, err
 }

@@ -109,11 +109,11 @@ func TestWhatDoesNotExistIsNotFound(t *testing.T) {
 	for _, id := range []string{uuid.NewString(), "45", ""} {
 		_, err := r.store.Job(t.Context(), id)
 		mustBe(t, err, onejob.ErrNotFound)
-		_, err = r.store.Result(t.Context(), id)
+		_, err = r.result(t.Context(), id)
 		mustBe(t, err, onejob.ErrNotFound)
 		_, err = r.store.StartAttemptIfNoneLives(t.Context(), postgres.Start{JobID: id, WorkflowID: "w", Number: 1, Provider: "primary", Execution: uuid.NewString()})
 		mustBe(t, err, onejob.ErrNotFound)
-		_, err = r.store.MarkUnknownIfLive(t.Context(), id, 1, postgres.Outcome{Reason: onejob.ReasonTimeout})
+		_, err = r.store.MarkUnknownIfLive(t.Context(), id, 1, postgres.Silence{Reason: onejob.ReasonTimeout})
 		mustBe(t, err, onejob.ErrNotFound)
 		_, err = r.store.RecordOutcomeIfLive(t.Context(), id, 1, a.failure())
 		mustBe(t, err, onejob.ErrNotFound)
@@ -128,7 +128,7 @@ func TestWhatDoesNotExistIsNotFound(t *testing.T) {
 	}
 	_, err := r.store.JobByKey(t.Context(), a.job.Owner, "no such key")
 	mustBe(t, err, onejob.ErrNotFound)
-	_, err = r.store.MarkUnknownIfLive(t.Context(), a.job.ID, 2, postgres.Outcome{Reason: onejob.ReasonTimeout})
+	_, err = r.store.MarkUnknownIfLive(t.Context(), a.job.ID, 2, postgres.Silence{Reason: onejob.ReasonTimeout})
 	mustBe(t, err, onejob.ErrNotFound)
 	_, err = r.store.RecordOutcomeIfLive(t.Context(), a.job.ID, 2, a.failure())
 	mustBe(t, err, onejob.ErrNotFound)
@@ -205,7 +205,7 @@ func TestPayloadsAreKeptExactly(t *testing.T) {
 		if c, err := r.store.CompleteJobIfOpen(t.Context(), job.ID, 1); err != nil || !c.Won {
 			t.Fatalf("%s: %+v, %v", name, c, err)
 		}
-		if result, err := r.store.Result(t.Context(), job.ID); err != nil || string(result) != text {
+		if result, err := r.result(t.Context(), job.ID); err != nil || string(result) != text {
 			t.Errorf("%s: the result became %.80q (%v)", name, result, err)
 		}
 	}

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/onejob/onejob"
 )
 
 // Bounds of a detail, in bytes. What is read of a text is bounded as well, so that an
@@ -70,7 +72,7 @@ func (s Secrets) Clean(text string) string {
 	line = credentials.ReplaceAllString(line, "${1} "+mask)
 	line = named.ReplaceAllString(line, "${1}${2}"+mask)
 	line = tokens.ReplaceAllString(line, mask)
-	return cut(line)
+	return onejob.Shorten(line, mostDetail)
 }
 
 var (
@@ -104,17 +106,4 @@ func oneLine(text string) string {
 		return r
 	}
 	return strings.Join(strings.Fields(strings.Map(printable, strings.ToValidUTF8(text, "\uFFFD"))), " ")
-}
-
-// cut shortens a line to the bytes of a detail, between two characters.
-func cut(line string) string {
-	const more = "…"
-	if len(line) <= mostDetail {
-		return line
-	}
-	end := mostDetail - len(more)
-	for !utf8.RuneStart(line[end]) {
-		end--
-	}
-	return line[:end] + more
 }

@@ -48,11 +48,11 @@ type Detail struct {
 
 // Get returns the job of that id.
 func (s *Starter) Get(ctx context.Context, jobID string) (Detail, error) {
-	job, err := s.store.Job(ctx, jobID)
+	job, attempts, err := s.store.JobWithAttempts(ctx, jobID)
 	if err != nil {
 		return Detail{}, err
 	}
-	return s.detail(ctx, job)
+	return Detail{View: job.View(append([]onejob.Attempt{}, attempts...)), Result: job.Result}, nil
 }
 
 // GetByKey returns the owner's job of that key.
@@ -61,16 +61,7 @@ func (s *Starter) GetByKey(ctx context.Context, owner, key string) (Detail, erro
 	if err != nil {
 		return Detail{}, err
 	}
-	return s.detail(ctx, job)
-}
-
-func (s *Starter) detail(ctx context.Context, job onejob.Job) (Detail, error) {
-	attempts, err := s.store.Attempts(ctx, job.ID)
-	if err != nil {
-		return Detail{}, err
-	}
-	result, err := s.store.Result(ctx, job.ID)
-	return Detail{View: job.View(attempts), Result: result}, err
+	return s.Get(ctx, job.ID)
 }
 
 // List returns jobs without their attempts, the newest first, at most f.Limit.

@@ -71,15 +71,16 @@ func (s *Starter) launch(ctx context.Context, r postgres.Registered) (onejob.Sub
 		return submitted, nil
 	}
 	submitted.Launched = false
-	s.logger.Warn("accepted; the workflow starts when temporal answers", "job_id", r.Job.ID, "error", err)
 	if errors.Is(err, onejob.ErrMisconfigured) {
 		return submitted, err
 	}
+	s.logger.Warn("accepted; the workflow starts when temporal answers", "job_id", r.Job.ID, "error", err)
 	return submitted, nil
 }
 
 // SubmitAll submits the requests, many in one round trip, and yields for each, in their
-// order, what Submit would return. It stops when the caller stops or ctx ends.
+// order, what Submit would return. It stops when the caller stops, or with the error of
+// a ctx that ended.
 func (s *Starter) SubmitAll(ctx context.Context, requests iter.Seq[onejob.Request]) iter.Seq2[onejob.Submitted, error] {
 	return func(yield func(onejob.Submitted, error) bool) {
 		for chunk := range chunks(requests) {
@@ -89,6 +90,7 @@ func (s *Starter) SubmitAll(ctx context.Context, requests iter.Seq[onejob.Reques
 				}
 			}
 			if ctx.Err() != nil {
+				yield(onejob.Submitted{}, ctx.Err())
 				return
 			}
 		}

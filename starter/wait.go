@@ -15,7 +15,7 @@ func (s *Starter) Wait(ctx context.Context, jobID string) (Detail, error) {
 			return Detail{}, err
 		}
 		if job.Status.Closed() {
-			return s.detail(ctx, job)
+			return s.Get(ctx, jobID)
 		}
 		if s.untilRunEnds(ctx, job.WorkflowID) {
 			continue

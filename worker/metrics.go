@@ -28,7 +28,7 @@ func NewMetrics() *Metrics {
 	m := &Metrics{
 		registry: prometheus.NewRegistry(),
 		attempts: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "onejob_attempts_total",
-			Help: "Attempts that this worker brought into a state, unknown ones included."}, []string{"provider", "state", "reason"}),
+			Help: "Changes of an attempt's state that this worker recorded, to unknown among them."}, []string{"provider", "state", "reason"}),
 		unknown: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "onejob_attempts_unknown",
 			Help: "Attempts that are unknown now, in the whole database."}, []string{"provider"}),
 		races: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "onejob_races_lost_total",
@@ -57,8 +57,8 @@ func (m *Metrics) Temporal() (client.MetricsHandler, error) {
 	return handler, failed
 }
 
-// AttemptEnded implements [activities.Observer].
-func (m *Metrics) AttemptEnded(provider string, state onejob.AttemptState, reason onejob.Reason) {
+// AttemptBecame implements [activities.Observer].
+func (m *Metrics) AttemptBecame(provider string, state onejob.AttemptState, reason onejob.Reason) {
 	m.attempts.WithLabelValues(provider, string(state), string(reason)).Inc()
 }
 

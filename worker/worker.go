@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync"
 	"time"
 
 	"go.temporal.io/sdk/client"
@@ -22,7 +23,7 @@ import (
 type Config struct {
 	Store            *postgres.Store
 	Temporal         client.Client
-	Namespace        string // of the client; default "default"
+	Namespace        string // of the client
 	Providers        *provider.Registry
 	Kinds            map[string]onejob.Kind
 	Limits           onejob.Limits
@@ -49,6 +50,7 @@ type Worker struct {
 	config     Config
 	temporal   worker.Worker
 	reconciler *reconciler
+	fatal      chan error // what made Temporal's worker give up
 }
 
 // How many of each run at once in one process. An attempt that only listens costs a
@@ -66,18 +68,22 @@ func New(config Config, options ...Option) (*Worker, error) {
 	for _, option := range options {
 		option(&config)
 	}
+	if config.Namespace == "" {
+		return nil, onejob.Errorf(onejob.CodeMisconfigured, "no namespace is configured: give the one of the Temporal client")
+	}
 	if len(config.Providers.Names()) == 0 {
 		return nil, onejob.Errorf(onejob.CodeMisconfigured, "no provider is configured: name one in onejob.yaml, or pass worker.WithProvider")
 	}
 	runs := workflows.Runs{Client: config.Temporal, TaskQueue: config.TaskQueue}
-	w := &Worker{config: config, reconciler: newReconciler(config, runs)}
-	w.temporal = worker.New(config.Temporal, config.TaskQueue, config.temporalOptions())
+	w := &Worker{config: config, reconciler: newReconciler(config, runs), fatal: make(chan error, 1)}
+	temporalOptions := config.temporalOptions()
+	temporalOptions.OnFatalError = w.giveUp
+	w.temporal = worker.New(config.Temporal, config.TaskQueue, temporalOptions)
 	w.register(runs)
 	return w, nil
 }
 
 func (c Config) orDefault() Config {
-	c.Namespace = cmp.Or(c.Namespace, client.DefaultNamespace)
 	c.TaskQueue = cmp.Or(c.TaskQueue, workflows.TaskQueue)
 	c.HeartbeatTimeout = cmp.Or(c.HeartbeatTimeout, 30*time.Second)
 	c.Drain = cmp.Or(c.Drain, 30*time.Second)
@@ -144,10 +150,36 @@ func (w *Worker) Run(ctx context.Context) error {
 		return onejob.Errorf(onejob.CodeServerUnreachable, "the worker cannot start on temporal: %w", err)
 	}
 	w.config.Logger.Info("worker started", "task_queue", w.config.TaskQueue, "providers", w.config.Providers.Names())
-	w.reconciler.run(ctx)
+	err := w.reconcileUntil(ctx)
 	w.config.Logger.Info("worker drains", "drain", w.config.Drain)
 	w.temporal.Stop()
-	return nil
+	return err
+}
+
+// reconcileUntil reconciles until ctx ends, or Temporal's worker has given up.
+func (w *Worker) reconcileUntil(ctx context.Context) (err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		select {
+		case <-ctx.Done():
+		case cause := <-w.fatal:
+			err = onejob.Errorf(onejob.CodeServerUnreachable, "temporal's worker gave up: %w", cause)
+			cancel()
+		}
+	})
+	w.reconciler.run(ctx)
+	watching.Wait()
+	return err
+}
+
+// giveUp takes the first error after which Temporal's worker stops by itself.
+func (w *Worker) giveUp(err error) {
+	select {
+	case w.fatal <- err:
+	default: // one is enough to end Run
+	}
 }
 
 const (

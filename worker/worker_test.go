@@ -41,7 +41,7 @@ func TestStoppedWorkerLeavesNoGoroutine(t *testing.T) {
 	}
 	called := make(chan struct{}, 1)
 	w, err := worker.New(worker.Config{
-		Store: store, Temporal: temporal, Kinds: map[string]onejob.Kind{"ticket": {}}, TaskQueue: uuid.NewString(),
+		Store: store, Temporal: temporal, Namespace: namespace, Kinds: map[string]onejob.Kind{"ticket": {}}, TaskQueue: uuid.NewString(),
 		HeartbeatTimeout: 3 * time.Second, Drain: 50 * time.Millisecond, Logger: quiet,
 	}, worker.WithProvider(provider.Provider{Name: "silent", Adapter: silent{called}, Timeout: time.Second, ListenFor: time.Minute}))
 	if err != nil {

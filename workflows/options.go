@@ -50,7 +50,7 @@ func durable[T any](ctx workflow.Context, summary string, activity any, args ...
 	regular := workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		StartToCloseTimeout: 30 * time.Second,
 		RetryPolicy:         &temporal.RetryPolicy{InitialInterval: time.Second, MaximumInterval: 30 * time.Second},
-		Summary:             summary + " · Postgres did not answer",
+		Summary:             summary + " · again, until it is recorded",
 	})
 	err = workflow.ExecuteActivity(regular, activity, args...).Get(ctx, &result)
 	return result, err

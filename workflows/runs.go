@@ -74,24 +74,13 @@ func (r Runs) options(ref onejob.Reference) client.StartWorkflowOptions {
 		TypedSearchAttributes: temporal.NewSearchAttributes(
 			AttributeOwner.ValueSet(ref.Owner), AttributeKind.ValueSet(ref.Kind),
 			AttributeProvider.ValueSet(ref.Provider), AttributeStatus.ValueSet(string(onejob.StatusRunning))),
-		StaticSummary: shortened(fmt.Sprintf("%s · %s · %s", ref.Kind, ref.Provider, ref.Key)),
+		StaticSummary: onejob.Shorten(fmt.Sprintf("%s · %s · %s", ref.Kind, ref.Provider, ref.Key), mostSummaryBytes),
 		StaticDetails: fmt.Sprintf("Job `%s`: `onejob job get %s`", ref.JobID, ref.JobID),
 	}
 }
 
-// shortened cuts s to the 200 bytes that Temporal takes for a summary.
-func shortened(s string) string {
-	const most = 190
-	if len(s) <= most {
-		return s
-	}
-	for i := range s {
-		if i > most-4 {
-			return s[:i] + "…"
-		}
-	}
-	return s
-}
+// mostSummaryBytes is what Temporal takes for a summary; the rest is for its encoding.
+const mostSummaryBytes = 190
 
 // translate turns what Temporal's client said into the errors of package onejob.
 func translate(what string, err error) error {
@@ -103,6 +92,9 @@ func translate(what string, err error) error {
 	}
 	if gone, ok := errors.AsType[*serviceerror.NamespaceNotFound](err); ok {
 		return onejob.Errorf(onejob.CodeMisconfigured, "temporal has no namespace %q: create it, or set TEMPORAL_NAMESPACE", gone.Namespace)
+	}
+	if denied, ok := errors.AsType[*serviceerror.PermissionDenied](err); ok {
+		return onejob.Errorf(onejob.CodeMisconfigured, "temporal does not let onejob %s: %w: check the credentials", what, denied)
 	}
 	return onejob.Errorf(onejob.CodeServerUnreachable, "temporal does not answer (%s): %w", what, err)
 }

@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -12,7 +13,10 @@ import (
 
 // view answers the query job.
 func (j *jobRun) view() (onejob.View, error) {
-	if !j.opened || j.openErr != nil {
+	if !j.opened {
+		return onejob.View{}, errors.New("the run does not know its job yet: ask again")
+	}
+	if j.openErr != nil {
 		return onejob.View{}, j.openErr
 	}
 	return onejob.View{

@@ -2,15 +2,13 @@ package httpjson
 
 import (
 	"bytes"
-	"errors"
-	"fmt"
-	"io"
 	"math"
 	"strconv"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
+	"github.com/onejob/onejob"
 	"github.com/onejob/onejob/provider"
 )
 
@@ -29,7 +27,7 @@ type message struct {
 // an empty message with the error. A member may be there twice: the answer was paid
 // for and is kept as it is, and every error and every count in it is heard.
 func readMessage(body []byte, maxDepth int) (message, error) {
-	if err := checkJSON(body, maxDepth); err != nil {
+	if err := onejob.CheckJSON("the body", body, maxDepth); err != nil {
 		return message{}, err
 	}
 	var m message
@@ -57,24 +55,6 @@ func readMessage(body []byte, maxDepth int) (message, error) {
 		m.codes = topCodes
 	}
 	return m, nil
-}
-
-// checkJSON returns an error unless text is one JSON value of valid UTF-8 without
-// unpaired surrogates, at most maxDepth deep.
-func checkJSON(text []byte, maxDepth int) error {
-	d := jsontext.NewDecoder(bytes.NewReader(text), jsontext.AllowDuplicateNames(true))
-	for first := true; first || d.StackDepth() > 0; first = false {
-		if _, err := d.ReadToken(); err != nil {
-			return fmt.Errorf("the body is not JSON: %s", strings.TrimPrefix(err.Error(), "jsontext: "))
-		}
-		if d.StackDepth() > maxDepth {
-			return fmt.Errorf("the body is nested deeper than %d levels", maxDepth)
-		}
-	}
-	if _, err := d.ReadToken(); !errors.Is(err, io.EOF) {
-		return fmt.Errorf("the body has something behind its JSON value at byte %d", d.InputOffset())
-	}
-	return nil
 }
 
 // eachMember calls read for the members of an object, in order; of anything else for

@@ -1,0 +1,51 @@
+package provider
+
+import (
+	"strings"
+	"unicode/utf8"
+
+	"github.com/onejob/onejob"
+)
+
+// mostReferenceBytes bounds a provider's own name for a call.
+const mostReferenceBytes = 2000
+
+// Checked returns the answer as it may be recorded, whatever the adapter returned: a
+// success has a result within the limits, everything else has a reason, an acceptance
+// has a reference, and the detail is one line within its bound. What an adapter left
+// open is Unknown: it may have had an effect.
+func (a Answer) Checked(limits onejob.Limits) Answer {
+	a.Detail = Secrets{}.Clean(a.Detail)
+	a.RetryAfter = max(0, a.RetryAfter)
+	if !isText(a.Reference, mostReferenceBytes) {
+		a.Reference = ""
+	}
+	if !isText(string(a.Reason), onejob.MaxOwnerBytes) {
+		a.Reason = onejob.ReasonUnspecified
+	}
+	switch {
+	case a.Certainty == Succeeded:
+		if err := limits.CheckResult(a.Result); err != nil {
+			return a.unknown(onejob.ReasonUnreadable, err.Error())
+		}
+	case a.Certainty == Accepted && a.Reference != "":
+	case a.Certainty == Failed || a.Certainty == Unknown:
+		a.Result = nil
+		if a.Reason == "" {
+			a.Reason = onejob.ReasonUnspecified
+		}
+	default:
+		return a.unknown(onejob.ReasonUnspecified, "the adapter did not say what is certain")
+	}
+	return a
+}
+
+// unknown returns the answer as one whose call may have had an effect.
+func (a Answer) unknown(why onejob.Reason, detail string) Answer {
+	a.Certainty, a.Reason, a.Detail, a.Result = Unknown, why, Secrets{}.Clean(detail), nil
+	return a
+}
+
+func isText(s string, mostBytes int) bool {
+	return len(s) <= mostBytes && utf8.ValidString(s) && !strings.ContainsRune(s, 0)
+}
