@@ -77,6 +77,9 @@ func newAttemptResolve() *cobra.Command {
 		if err := requireFlags(cmd, "as"); err != nil {
 			return err
 		}
+		if as.value == string(onejob.AttemptSucceeded) && result == "" {
+			return usagef("--result is missing: give what the attempt produced")
+		}
 		return resolve(cmd, output, args[0], number, onejob.AttemptState(as.value), result, starter.Decision{By: who.by, Reason: who.reason})
 	}
 	return cmd
