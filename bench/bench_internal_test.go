@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // TestBareWorkerHasTheSettingsOfOurs: a floor measured with other settings is none.
@@ -107,6 +108,24 @@ func TestReportJudgesByTheMedianOfRounds(t *testing.T) {
 		if !strings.Contains(text.String(), part) {
 			t.Errorf("the table lacks %q:\n%s", part, text.String())
 		}
+	}
+}
+
+// TestThroughputIsThatOfNineTenths: one job that Temporal hands out a second time does not
+// make the whole run slow.
+func TestThroughputIsThatOfNineTenths(t *testing.T) {
+	t.Parallel()
+	second := int64(time.Second)
+	starts, ends := make([]int64, 20), make([]int64, 20)
+	for n := range ends {
+		starts[n], ends[n] = second, second+int64(n+1)*second/10
+	}
+	ends[19] += 10 * second
+	if got := throughput(starts, ends); got != 10 {
+		t.Errorf("%v jobs/s, want 10", got)
+	}
+	if got := throughput(nil, nil); got != 0 {
+		t.Errorf("%v jobs/s of no jobs", got)
 	}
 }
 

@@ -34,7 +34,7 @@ func (r *Report) print(w io.Writer) error {
 
 func (r *Report) rows(row func(title string, cell func(*Figures) string)) {
 	row("", func(f *Figures) string { return titles[f.System] })
-	row("jobs/s (least–most)", func(f *Figures) string {
+	row("jobs/s at saturation (least–most)", func(f *Figures) string {
 		return fmt.Sprintf("%.1f (%.1f–%.1f)", f.PerSecond.Median, f.PerSecond.Least, f.PerSecond.Most)
 	})
 	for _, l := range []load{saturated, half} {

@@ -50,7 +50,7 @@ func (p *workerPart) startOnejob(ctx context.Context) (err error) {
 		return err
 	}
 	w, err := worker.New(worker.Config{
-		Store: p.store, Temporal: p.temporal, Providers: provider.NewRegistry(own),
+		Store: p.store, Temporal: p.temporal, Namespace: client.DefaultNamespace, Providers: provider.NewRegistry(own),
 		Kinds: map[string]onejob.Kind{kindName: {}}, TaskQueue: onejobQueue, Logger: quiet(),
 	})
 	if err != nil {
