@@ -18,7 +18,7 @@ var mayImport = map[string][]string{
 	"postgres":   {"", "migrations"},
 	"activities": {"", "provider", "postgres"},
 	"workflows":  {"", "postgres", "activities"},
-	"starter":    {"", "postgres", "activities", "workflows"},
+	"starter":    {"", "postgres", "workflows"},
 	"worker":     {"", "provider", "postgres", "activities", "workflows"},
 	"config":     {"", "provider"},
 	"simulator":  {},

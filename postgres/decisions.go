@@ -17,6 +17,23 @@ type Decision struct {
 	Token  string // the same for the same decision told twice
 }
 
+// Decide records a checked decision, by one of the methods below, if the job's rows allow
+// it, and returns how far the job is then.
+func (s *Store) Decide(ctx context.Context, d onejob.Decision) (onejob.Progress, error) {
+	who := Decision{By: d.By, Reason: d.Reason, Token: d.Token}
+	switch d.Action {
+	case onejob.DecideStartAttempt:
+		return s.RequestAttemptIfNoneLives(ctx, d.JobID, d.Provider, who)
+	case onejob.DecideCancelAttempt:
+		return s.CancelAttemptIfLive(ctx, d.JobID, d.Attempt, who)
+	case onejob.DecideResolveAttempt:
+		return s.ResolveAttemptIfLive(ctx, d.JobID, d.Attempt, d.As, d.Result, who)
+	case onejob.DecideCancelJob:
+		return s.CancelJobIfOpen(ctx, d.JobID, who)
+	}
+	return onejob.Progress{}, onejob.Errorf(onejob.CodeInternal, "nobody can decide %q", d.Action)
+}
+
 // decide runs apply under the job's lock unless the decision's token is there already,
 // and returns how far the job is then.
 func (s *Store) decide(ctx context.Context, jobID string, d Decision, apply func(pgx.Tx, lockedJob) error) (p onejob.Progress, err error) {
@@ -40,7 +57,7 @@ func (s *Store) decide(ctx context.Context, jobID string, d Decision, apply func
 	return p, err
 }
 
-func logDecision(ctx context.Context, tx pgx.Tx, jobID, action string, attempt int, outcome onejob.AttemptState, provider string, d Decision) error {
+func logDecision(ctx context.Context, tx pgx.Tx, jobID string, action onejob.DecisionAction, attempt int, outcome onejob.AttemptState, provider string, d Decision) error {
 	_, err := tx.Exec(ctx, `
 		INSERT INTO decisions (job_id, attempt, action, outcome, provider, decided_by, reason, token)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
@@ -64,7 +81,7 @@ func (s *Store) RequestAttemptIfNoneLives(ctx context.Context, jobID, provider s
 			WHERE id = $1 AND status IN ('running', 'failed')`, jobID, provider); err != nil {
 			return err
 		}
-		return logDecision(ctx, tx, jobID, "start-attempt", 0, "", provider, d)
+		return logDecision(ctx, tx, jobID, onejob.DecideStartAttempt, 0, "", provider, d)
 	})
 }
 
@@ -110,7 +127,7 @@ func unresolvedAttempt(ctx context.Context, tx pgx.Tx, jobID string, number int)
 // with [onejob.ErrNothingToResolve] and [onejob.ErrNotFound].
 func (s *Store) CancelAttemptIfLive(ctx context.Context, jobID string, number int, d Decision) (onejob.Progress, error) {
 	cancelled := Outcome{State: onejob.AttemptCancelled, Reason: onejob.ReasonCancelled, Detail: d.Reason, RecordedBy: d.Token}
-	return s.resolve(ctx, jobID, number, "cancel-attempt", cancelled, d)
+	return s.resolve(ctx, jobID, number, onejob.DecideCancelAttempt, cancelled, d)
 }
 
 // ResolveAttemptIfLive gives the attempt, or for number 0 the unresolved one, the
@@ -118,10 +135,10 @@ func (s *Store) CancelAttemptIfLive(ctx context.Context, jobID string, number in
 // to win like any other. It fails as [Store.CancelAttemptIfLive] does.
 func (s *Store) ResolveAttemptIfLive(ctx context.Context, jobID string, number int, as onejob.AttemptState, result json.RawMessage, d Decision) (onejob.Progress, error) {
 	resolved := Outcome{State: as, Reason: onejob.ReasonResolved, Detail: d.Reason, Result: result, RecordedBy: d.Token}
-	return s.resolve(ctx, jobID, number, "resolve-attempt", resolved, d)
+	return s.resolve(ctx, jobID, number, onejob.DecideResolveAttempt, resolved, d)
 }
 
-func (s *Store) resolve(ctx context.Context, jobID string, number int, action string, o Outcome, d Decision) (onejob.Progress, error) {
+func (s *Store) resolve(ctx context.Context, jobID string, number int, action onejob.DecisionAction, o Outcome, d Decision) (onejob.Progress, error) {
 	return s.decide(ctx, jobID, d, func(tx pgx.Tx, job lockedJob) error {
 		a, err := unresolvedAttempt(ctx, tx, jobID, number)
 		if err != nil {
@@ -162,7 +179,7 @@ func (s *Store) CancelJobIfOpen(ctx context.Context, jobID string, d Decision) (
 			WHERE id = $1`, jobID); err != nil {
 			return err
 		}
-		return logDecision(ctx, tx, jobID, "cancel-job", 0, "", "", d)
+		return logDecision(ctx, tx, jobID, onejob.DecideCancelJob, 0, "", "", d)
 	})
 }
 

@@ -7,7 +7,6 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/onejob/onejob"
-	"github.com/onejob/onejob/activities"
 )
 
 // Decision says who decides and why; both are recorded.
@@ -20,36 +19,39 @@ type Decision struct {
 // failed job is reopened. It is refused with [onejob.ErrAttemptUnresolved] while an
 // attempt is under way or unknown, and with [onejob.ErrJobClosed].
 func (s *Starter) StartAttempt(ctx context.Context, jobID, provider string, d Decision) error {
-	return s.decide(ctx, jobID, activities.Decision{Action: activities.ActionStartAttempt, Provider: provider}, d)
+	return s.decide(ctx, jobID, onejob.Decision{Action: onejob.DecideStartAttempt, Provider: provider}, d)
 }
 
 // CancelAttempt gives up the attempt of that number, or for 0 the unresolved one, and lets
 // the plan go on. It is refused with [onejob.ErrNothingToResolve].
 func (s *Starter) CancelAttempt(ctx context.Context, jobID string, number int, d Decision) error {
-	return s.decide(ctx, jobID, activities.Decision{Action: activities.ActionCancelAttempt, Attempt: number}, d)
+	return s.decide(ctx, jobID, onejob.Decision{Action: onejob.DecideCancelAttempt, Attempt: number}, d)
 }
 
 // ResolveAttempt says what became of the attempt of that number, or for 0 of the
 // unresolved one: failed, or succeeded with the result, which then has to win like any
 // other. It is refused with [onejob.ErrNothingToResolve].
 func (s *Starter) ResolveAttempt(ctx context.Context, jobID string, number int, as onejob.AttemptState, result json.RawMessage, d Decision) error {
-	return s.decide(ctx, jobID, activities.Decision{Action: activities.ActionResolveAttempt, Attempt: number, As: as, Result: result}, d)
+	return s.decide(ctx, jobID, onejob.Decision{Action: onejob.DecideResolveAttempt, Attempt: number, As: as, Result: result}, d)
 }
 
 // CancelJob closes the job as cancelled. It is refused with [onejob.ErrJobClosed].
 func (s *Starter) CancelJob(ctx context.Context, jobID string, d Decision) error {
-	return s.decide(ctx, jobID, activities.Decision{Action: activities.ActionCancelJob}, d)
+	return s.decide(ctx, jobID, onejob.Decision{Action: onejob.DecideCancelJob}, d)
 }
 
 // decide commits the decision, then tells the workflow. The rows have it from then on:
 // Temporal being down delays what follows and loses nothing.
-func (s *Starter) decide(ctx context.Context, jobID string, what activities.Decision, who Decision) error {
+func (s *Starter) decide(ctx context.Context, jobID string, what onejob.Decision, who Decision) error {
 	job, err := s.store.Job(ctx, jobID)
 	if err != nil {
 		return err
 	}
 	what.JobID, what.By, what.Reason, what.Token = job.ID, who.By, who.Reason, uuid.NewString()
-	if _, err := activities.Apply(ctx, s.store, s.catalog, what); err != nil {
+	if err := what.Check(s.catalog); err != nil {
+		return err
+	}
+	if _, err := s.store.Decide(ctx, what); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, startPatience)

@@ -12,6 +12,6 @@
 // [onejob.ErrNothingToResolve] and [onejob.ErrJobClosed], and
 // [onejob.ErrServerUnreachable].
 //
-// It imports the domain, postgres, activities and workflows, and nothing else of this
+// It imports the domain, postgres and workflows, and nothing else of this
 // module.
 package starter

@@ -25,7 +25,7 @@ func (w *Workflows) open(ctx workflow.Context, input json.RawMessage) (*jobRun, 
 		notBefore:        map[int]time.Time{},
 	}
 	steady, _ := workflow.NewDisconnectedContext(ctx)
-	if err := j.answer(steady); err != nil {
+	if err := j.setHandlers(steady); err != nil {
 		return j, steady, err
 	}
 	j.openErr = j.identify(steady, input)

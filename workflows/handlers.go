@@ -39,8 +39,8 @@ type SubmitReply struct {
 	Created bool   `json:"created"`
 }
 
-// answer sets up the query, the updates and the signals.
-func (j *jobRun) answer(ctx workflow.Context) error {
+// setHandlers sets up the query, the updates and the signals.
+func (j *jobRun) setHandlers(ctx workflow.Context) error {
 	if err := workflow.SetQueryHandlerWithOptions(ctx, QueryJob, j.view, workflow.QueryHandlerOptions{
 		Description: "The job as its workflow sees it, without the payloads",
 	}); err != nil {
@@ -51,16 +51,16 @@ func (j *jobRun) answer(ctx workflow.Context) error {
 	}); err != nil {
 		return err
 	}
-	if err := j.answerDecisions(ctx); err != nil {
+	if err := j.setDecisionHandlers(ctx); err != nil {
 		return err
 	}
 	j.receiveSignals(ctx)
 	return nil
 }
 
-func (j *jobRun) answerDecisions(ctx workflow.Context) error {
+func (j *jobRun) setDecisionHandlers(ctx workflow.Context) error {
 	if err := workflow.SetUpdateHandlerWithOptions(ctx, UpdateStartAttempt, func(ctx workflow.Context, r AttemptRequest) (onejob.Progress, error) {
-		return j.decide(ctx, activities.Decision{Action: activities.ActionStartAttempt, Provider: r.Provider, By: r.By, Reason: r.Reason})
+		return j.decide(ctx, onejob.Decision{Action: onejob.DecideStartAttempt, Provider: r.Provider, By: r.By, Reason: r.Reason})
 	}, workflow.UpdateHandlerOptions{
 		Description: `Ask for a new attempt: {"provider":"…"}; refused while one is unresolved`,
 		Validator:   func(AttemptRequest) error { return j.refuseWhileUnresolved() },
@@ -68,7 +68,7 @@ func (j *jobRun) answerDecisions(ctx workflow.Context) error {
 		return err
 	}
 	if err := workflow.SetUpdateHandlerWithOptions(ctx, UpdateCancelAttempt, func(ctx workflow.Context, d AttemptDecision) (onejob.Progress, error) {
-		return j.decide(ctx, activities.Decision{Action: activities.ActionCancelAttempt, Attempt: d.Attempt, By: d.By, Reason: d.Reason})
+		return j.decide(ctx, onejob.Decision{Action: onejob.DecideCancelAttempt, Attempt: d.Attempt, By: d.By, Reason: d.Reason})
 	}, workflow.UpdateHandlerOptions{
 		Description: `Give up the unresolved attempt: {"attempt":1,"reason":"…","by":"…"}`,
 		Validator:   j.refuseUnlessUnresolved,
@@ -76,7 +76,7 @@ func (j *jobRun) answerDecisions(ctx workflow.Context) error {
 		return err
 	}
 	return workflow.SetUpdateHandlerWithOptions(ctx, UpdateResolveAttempt, func(ctx workflow.Context, d AttemptDecision) (onejob.Progress, error) {
-		return j.decide(ctx, activities.Decision{Action: activities.ActionResolveAttempt, Attempt: d.Attempt, As: d.As, Result: d.Result, By: d.By, Reason: d.Reason})
+		return j.decide(ctx, onejob.Decision{Action: onejob.DecideResolveAttempt, Attempt: d.Attempt, As: d.As, Result: d.Result, By: d.By, Reason: d.Reason})
 	}, workflow.UpdateHandlerOptions{
 		Description: `Say what became of the unresolved attempt: {"attempt":1,"as":"failed|succeeded","result":…,"reason":"…","by":"…"}`,
 		Validator:   j.refuseUnlessUnresolved,
@@ -122,7 +122,7 @@ func (j *jobRun) submit(ctx workflow.Context, text json.RawMessage) (SubmitReply
 }
 
 // decide records somebody's decision and lets the run see what it changed.
-func (j *jobRun) decide(ctx workflow.Context, d activities.Decision) (onejob.Progress, error) {
+func (j *jobRun) decide(ctx workflow.Context, d onejob.Decision) (onejob.Progress, error) {
 	if err := workflow.Await(ctx, func() bool { return j.opened }); err != nil {
 		return onejob.Progress{}, err
 	}
@@ -156,12 +156,12 @@ func (j *jobRun) receiveSignals(ctx workflow.Context) {
 		selector.AddReceive(attempts, func(c workflow.ReceiveChannel, _ bool) {
 			var d AttemptDecision
 			c.Receive(ctx, &d)
-			j.decideBySignal(ctx, activities.Decision{Action: activities.ActionCancelAttempt, Attempt: d.Attempt, By: d.By, Reason: d.Reason})
+			j.decideBySignal(ctx, onejob.Decision{Action: onejob.DecideCancelAttempt, Attempt: d.Attempt, By: d.By, Reason: d.Reason})
 		})
 		selector.AddReceive(jobs, func(c workflow.ReceiveChannel, _ bool) {
 			var d JobDecision
 			c.Receive(ctx, &d)
-			j.decideBySignal(ctx, activities.Decision{Action: activities.ActionCancelJob, By: d.By, Reason: d.Reason})
+			j.decideBySignal(ctx, onejob.Decision{Action: onejob.DecideCancelJob, By: d.By, Reason: d.Reason})
 		})
 		for {
 			selector.Select(ctx)
@@ -171,7 +171,7 @@ func (j *jobRun) receiveSignals(ctx workflow.Context) {
 
 // decideBySignal records a decision that nobody waits for. One that the rows refuse is
 // logged: a signal has no way to answer.
-func (j *jobRun) decideBySignal(ctx workflow.Context, d activities.Decision) {
+func (j *jobRun) decideBySignal(ctx workflow.Context, d onejob.Decision) {
 	j.deciding++
 	d.Token = fmt.Sprintf("%s/signal/%d", workflow.GetInfo(ctx).WorkflowExecution.RunID, j.signals)
 	j.signals++
@@ -187,6 +187,6 @@ func (j *jobRun) decideBySignal(ctx workflow.Context, d activities.Decision) {
 func (j *jobRun) listenForCancel(cancelled, steady workflow.Context) {
 	workflow.Go(steady, func(ctx workflow.Context) {
 		cancelled.Done().Receive(ctx, nil)
-		j.decideBySignal(ctx, activities.Decision{Action: activities.ActionCancelJob, By: "temporal", Reason: "the workflow was cancelled"})
+		j.decideBySignal(ctx, onejob.Decision{Action: onejob.DecideCancelJob, By: "temporal", Reason: "the workflow was cancelled"})
 	})
 }

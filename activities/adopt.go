@@ -1,0 +1,15 @@
+package activities
+
+import (
+	"context"
+
+	"github.com/onejob/onejob"
+	"github.com/onejob/onejob/postgres"
+)
+
+// AdoptAttempts returns how far the job is, after fencing the attempt that did not come
+// back and marking unknown what nobody listens to; see [postgres.Store.AdoptAttempts].
+func (a *Activities) AdoptAttempts(ctx context.Context, q postgres.Adoption) (onejob.Progress, error) {
+	p, err := a.Store.AdoptAttempts(ctx, q)
+	return p, TemporalError(err)
+}

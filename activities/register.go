@@ -1,0 +1,47 @@
+package activities
+
+import (
+	"context"
+
+	"github.com/onejob/onejob"
+)
+
+// RegisterJob inserts the job of a request that came straight from Temporal, through the
+// same code as every other door. It fails with InvalidRequest, IdempotencyConflict and,
+// if workflowID is not the job's, IdentityMismatch.
+func (a *Activities) RegisterJob(ctx context.Context, in RegisterInput) (Registration, error) {
+	job, err := onejob.NewJob(in.Request, a.Catalog)
+	if err != nil {
+		return Registration{}, TemporalError(err)
+	}
+	if job.WorkflowID != in.WorkflowID {
+		return Registration{}, TemporalError(onejob.Errorf(onejob.CodeIdentityMismatch,
+			"workflow %q is not the one of owner %q and key %q: start it as %q", in.WorkflowID, job.Owner, job.Key, job.WorkflowID))
+	}
+	if in.JobID != "" {
+		job.ID = in.JobID
+	}
+	registered, err := a.Store.InsertJobs(ctx, job)
+	if err != nil {
+		return Registration{}, TemporalError(err)
+	}
+	first := registered[0]
+	if !first.Created {
+		a.Observer.DuplicateAnswered()
+	}
+	return Registration{Job: first.Job.Reference(), Created: first.Created}, TemporalError(first.Err)
+}
+
+// RegisterInput is a request as it came, with the ID of the workflow it came to and the
+// id that the job gets if it is new, the same for each try.
+type RegisterInput struct {
+	Request    onejob.Request `json:"request"`
+	WorkflowID string         `json:"workflow_id"`
+	JobID      string         `json:"job_id"`
+}
+
+// Registration is the job that the request's key has now.
+type Registration struct {
+	Job     onejob.Reference `json:"job"`
+	Created bool             `json:"created"`
+}
