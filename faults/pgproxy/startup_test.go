@@ -16,11 +16,39 @@ import (
 
 func TestEncryptionIsRefused(t *testing.T) {
 	t.Parallel()
-	plain := pgproxy.Start(t, testservers.PostgresURL(t)).URL()
-	mustExec(t, mustConnect(t, strings.Replace(plain, "sslmode=disable", "sslmode=prefer", 1)), `SELECT 1`)
-	if _, err := pgx.Connect(t.Context(), strings.Replace(plain, "sslmode=disable", "sslmode=require", 1)); err == nil {
-		t.Error("encryption was agreed on")
+	address := pgproxy.Start(t, testservers.PostgresURL(t)).URL()
+	server, err := pgconn.ParseConfig(address)
+	if err != nil {
+		t.Fatal(err)
 	}
+	conn, err := net.Dial("tcp", addressOf(server))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	for _, ask := range []pgproto3.FrontendMessage{&pgproto3.GSSEncRequest{}, &pgproto3.SSLRequest{}} {
+		if answer := firstByte(t, conn, ask); answer != 'N' {
+			t.Errorf("%T is answered with %q", ask, answer)
+		}
+	}
+	mustExec(t, mustConnect(t, strings.Replace(address, "sslmode=disable", "sslmode=prefer", 1)), `SELECT 1`)
+}
+
+// firstByte sends the message and returns the one byte that answers it.
+func firstByte(t *testing.T, conn net.Conn, message pgproto3.FrontendMessage) byte {
+	t.Helper()
+	text, err := message.Encode(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer := make([]byte, 1)
+	if _, err := conn.Write(text); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := conn.Read(answer); err != nil {
+		t.Fatal(err)
+	}
+	return answer[0]
 }
 
 func TestKeywordStringNamesTheProxyToo(t *testing.T) {
