@@ -18,10 +18,16 @@
 //     starts the workflow.
 //  3. workflows: Job asks [Plan.Next] what to do, and does it, until the job is over.
 //  4. activities: ExecuteAttempt commits the attempt's row, calls the provider
-//     (provider and its adapters), records the outcome; CompleteJob lets one result
+//     (provider: its adapters, and transport, which sends
+//     a request at most once), records the outcome; CompleteJob lets one result
 //     win.
 //  5. worker: runs all of that, and the reconciler that starts what lost its workflow.
-//  6. cmd/onejob: the command line; dev: Temporal and Postgres on one machine.
+//  6. cmd/onejob: the command line; config: onejob.yaml.
+//
+// To see it run: dev (Temporal and Postgres on one machine), simulator (a provider that
+// misbehaves on request), examples. To see it hold: e2e (whole stories on real
+// servers), faults (the wire broken at a chosen moment), bench. To run it for others:
+// deploy, docker-compose.yml. tools pins what all of that is built with.
 //
 // The invariants that all of it keeps are listed in docs/design.md.
 package onejob

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"fmt"
 	"io/fs"
 	"strconv"
 	"strings"
@@ -9,7 +10,6 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/tern/v2/migrate"
 
-	"github.com/onejob/onejob"
 	"github.com/onejob/onejob/migrations"
 )
 
@@ -64,7 +64,7 @@ func withMigrator(ctx context.Context, url string, do func(*migrate.Migrator) er
 func newestMigration() (newest int32) {
 	names, err := fs.Glob(migrations.Files, "*.sql")
 	if err != nil {
-		panic(onejob.Errorf("", "migrations: %w", err)) // the pattern is a constant
+		panic(fmt.Errorf("migrations: %w", err)) // the pattern is a constant
 	}
 	for _, name := range names {
 		number, _, _ := strings.Cut(name, "_")

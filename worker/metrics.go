@@ -2,6 +2,7 @@ package worker
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -47,7 +48,7 @@ func NewMetrics() *Metrics {
 func (m *Metrics) Temporal() (client.MetricsHandler, error) {
 	exporter, err := otelprometheus.New(otelprometheus.WithRegisterer(m.registry), otelprometheus.WithoutScopeInfo())
 	if err != nil {
-		return nil, onejob.Errorf("", "metrics: %w", err)
+		return nil, fmt.Errorf("metrics: %w", err)
 	}
 	meter := sdkmetric.NewMeterProvider(sdkmetric.WithReader(exporter)).Meter("temporal")
 	var failed error

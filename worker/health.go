@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"time"
@@ -36,7 +37,7 @@ func (h Health) Serve(ctx context.Context, listener net.Listener) error {
 	})
 	defer stop()
 	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-		return onejob.Errorf("", "serve metrics and health: %w", err)
+		return fmt.Errorf("serve metrics and health: %w", err)
 	}
 	return nil
 }
