@@ -11,7 +11,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"go.temporal.io/sdk/client"
 
-	"github.com/onejob/onejob"
 	"github.com/onejob/onejob/postgres"
 )
 
