@@ -137,7 +137,10 @@ func TestQuantiles(t *testing.T) {
 			t.Errorf("quantile %v is %v, want %v", q, got, want)
 		}
 	}
-	if quantile(nil, 0.5) != 0 {
+	if got := median([]float64{4, 1, 3, 2}); got != 2.5 {
+		t.Errorf("the median is %v, want 2.5", got)
+	}
+	if quantile(nil, 0.5) != 0 || median(nil) != 0 {
 		t.Error("the quantile of nothing is not 0")
 	}
 }

@@ -74,19 +74,15 @@ type measurement struct {
 	report   *Report
 	runs     int
 	idle     commits // a second, of servers that nobody uses
-	onceRate float64 // onejob's throughput so far
+	halfRate float64 // jobs a second at half load, in this round
 }
 
 // warmUp fills the caches of servers and machine, and measures what the servers commit
 // by themselves.
 func (m *measurement) warmUp(ctx context.Context) error {
 	for _, system := range []system{systemOnejob, systemBare} {
-		sample, err := m.onTemporal(ctx, system, saturated, task{Jobs: warmUpJobs})
-		if err != nil {
+		if _, err := m.onTemporal(ctx, system, saturated, task{Jobs: warmUpJobs}); err != nil {
 			return err
-		}
-		if system == systemOnejob {
-			m.onceRate = sample.perSecond
 		}
 	}
 	if _, err := m.onFloor(ctx, saturated, task{For: floorTime}); err != nil {
@@ -104,6 +100,9 @@ func (m *measurement) warmUp(ctx context.Context) error {
 // round measures each system once at saturation and once at half load. Rounds take the
 // two systems on Temporal in turns, so that neither always finds the larger database.
 func (m *measurement) round(ctx context.Context, n int) error {
+	if n > 0 {
+		m.setHalfRate()
+	}
 	order := []system{systemOnejob, systemBare}
 	if n%2 == 1 {
 		order = []system{systemBare, systemOnejob}
@@ -138,7 +137,7 @@ func (m *measurement) round(ctx context.Context, n int) error {
 func (m *measurement) floorOf(ctx context.Context, n int, load load) (jobs int, err error) {
 	t := task{For: floorTime}
 	if load == half {
-		t.Rate = m.halfRate()
+		t.Rate = m.halfRate
 	}
 	sample, err := m.onFloor(ctx, load, t)
 	if err != nil {
@@ -157,10 +156,10 @@ func (m *measurement) both(ctx context.Context, n int, system system) (jobs int,
 	}
 	jobs = sample.jobs
 	m.tell(n, sample)
-	if system == systemOnejob {
-		m.onceRate = median(m.report.throughputs(systemOnejob))
+	if system == systemOnejob && n == 0 {
+		m.setHalfRate()
 	}
-	rate := m.halfRate()
+	rate := m.halfRate
 	sample, err = m.onTemporal(ctx, system, half, task{Jobs: max(1, int(rate*halfLoad.Seconds())), Rate: rate})
 	if err != nil {
 		return 0, err
@@ -171,11 +170,13 @@ func (m *measurement) both(ctx context.Context, n int, system system) (jobs int,
 	return jobs + sample.jobs, err
 }
 
-func (m *measurement) halfRate() float64 {
-	if m.rate > 0 {
-		return m.rate
+// setHalfRate fixes the rate of a round, the same for all: half of onejob's throughput as
+// far as it is known.
+func (m *measurement) setHalfRate() {
+	m.halfRate = m.rate
+	if m.rate == 0 {
+		m.halfRate = median(m.report.throughputs(systemOnejob)) / 2
 	}
-	return m.onceRate / 2
 }
 
 func (m *measurement) tell(round int, s sample) {

@@ -191,7 +191,15 @@ func quantile(values []float64, q float64) float64 {
 	return sorted[int(q*float64(len(sorted)-1)+0.5)]
 }
 
-func median(values []float64) float64 { return quantile(values, 0.5) }
+// median returns the middle value, or what is half-way between the two.
+func median(values []float64) float64 {
+	n := len(values)
+	if n == 0 {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(values))
+	return (sorted[(n-1)/2] + sorted[n/2]) / 2
+}
 
 func spreadOf(values []float64) Spread {
 	if len(values) == 0 {
