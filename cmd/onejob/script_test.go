@@ -33,6 +33,7 @@ func TestMain(m *testing.M) {
 //	await FILE REGEXP [VAR…]   waits until the file matches; the variables are its groups
 //	status JOB STATUS          waits until the job is in the state
 //	database VARIABLE          the variable is the URL of an empty database
+//	dropped DATABASE           the server has no such database
 //	folder VARIABLE            the variable is a folder that every account can reach
 //	gone TEXT                  no process has the text in its command line or environment
 func TestScripts(t *testing.T) {
@@ -92,6 +93,14 @@ func commands(t *testing.T) map[string]func(*testscript.TestScript, bool, []stri
 		"gone":   expectGone,
 		"database": func(ts *testscript.TestScript, _ bool, args []string) {
 			ts.Setenv(args[0], testservers.Database(t))
+		},
+		"dropped": func(ts *testscript.TestScript, _ bool, args []string) {
+			conn := pgtest.Connect(t, testservers.PostgresURL(t))
+			var there bool
+			ts.Check(conn.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1)`, args[0]).Scan(&there))
+			if there {
+				ts.Fatalf("database %s is left", args[0])
+			}
 		},
 		"folder": func(ts *testscript.TestScript, _ bool, args []string) {
 			ts.Setenv(args[0], openFolder(t))
