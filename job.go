@@ -56,7 +56,7 @@ func NewJob(r Request, c Catalog) (Job, error) {
 	if err := c.check(r); err != nil {
 		return Job{}, err
 	}
-	fingerprint, err := Fingerprint(r.intent(), limits.Depth)
+	fingerprint, err := Fingerprint(r.Intent(), limits.Depth)
 	if err != nil {
 		return Job{}, err
 	}
@@ -97,7 +97,8 @@ func (j *Job) checkTimes() error {
 	return nil
 }
 
-func (r Request) intent() Intent {
+// Intent returns the part of the request that identifies what its job is for.
+func (r Request) Intent() Intent {
 	return Intent{Kind: r.Kind, Provider: r.Provider, Fallbacks: r.Fallbacks, Hedge: r.HedgeAfter > 0, CallbackURL: r.CallbackURL, Input: r.Input}
 }
 

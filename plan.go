@@ -61,7 +61,10 @@ func (p Plan) Next(progress Progress) Step {
 		}
 		return Step{Action: ActionWait, Number: a.Number, Provider: a.Provider}
 	}
-	next := Step{Action: ActionAttempt, Number: len(progress.Attempts) + 1}
+	next := Step{Action: ActionAttempt, Number: 1}
+	if n := len(progress.Attempts); n > 0 {
+		next.Number = progress.Attempts[n-1].Number + 1
+	}
 	switch {
 	case progress.Requested != "":
 		next.Provider, next.Role = progress.Requested, "requested"

@@ -10,8 +10,8 @@ import (
 // AttemptUnresolved, JobClosed, InvalidRequest and NotFound.
 func (a *Activities) Decide(ctx context.Context, d onejob.Decision) (onejob.Progress, error) {
 	if err := d.Check(a.Catalog); err != nil {
-		return onejob.Progress{}, TemporalError(err)
+		return onejob.Progress{}, answerNow(err)
 	}
 	p, err := a.Store.Decide(ctx, d)
-	return p, TemporalError(err)
+	return p, answerNow(err)
 }

@@ -24,16 +24,28 @@ var errorTypes = map[onejob.Code]string{
 }
 
 // TemporalError returns err as an application error of its code's type. It is final
-// unless waiting may mend it: a server that does not answer, or lacks what onejob needs.
-// An error without a code, a cancellation for instance, is returned as it is.
-func TemporalError(err error) error {
+// unless waiting may mend it: a server that does not answer, or lacks what onejob needs,
+// or does what nobody expected. An error without a code, a cancellation for instance, is
+// returned as it is.
+func TemporalError(err error) error { return temporalError(err, mayMend) }
+
+// answerNow is TemporalError for an activity that somebody waits for: what nobody
+// expected is said at once.
+func answerNow(err error) error {
+	return temporalError(err, func(code onejob.Code) bool { return mayMend(code) && code != onejob.CodeInternal })
+}
+
+func mayMend(code onejob.Code) bool {
+	return code == onejob.CodeServerUnreachable || code == onejob.CodeMisconfigured || code == onejob.CodeInternal
+}
+
+func temporalError(err error, mayMend func(onejob.Code) bool) error {
 	code := onejob.CodeOf(err)
 	kind, ok := errorTypes[code]
 	if err == nil || !ok {
 		return err
 	}
-	final := code != onejob.CodeServerUnreachable && code != onejob.CodeMisconfigured
-	return temporal.NewApplicationErrorWithOptions(err.Error(), kind, temporal.ApplicationErrorOptions{NonRetryable: final})
+	return temporal.NewApplicationErrorWithOptions(err.Error(), kind, temporal.ApplicationErrorOptions{NonRetryable: !mayMend(code)})
 }
 
 // FromTemporal returns an application error that [TemporalError] made as the error it

@@ -18,8 +18,8 @@ func TestErrorsKeepTheirCodeAcrossTemporal(t *testing.T) {
 			t.Errorf("%s became %v", code, sent)
 			continue
 		}
-		mayMend := code == onejob.CodeServerUnreachable || code == onejob.CodeMisconfigured
-		if app.NonRetryable() == mayMend {
+		waits := code == onejob.CodeServerUnreachable || code == onejob.CodeMisconfigured || code == onejob.CodeInternal
+		if app.NonRetryable() == waits {
 			t.Errorf("%s: final %v", code, app.NonRetryable())
 		}
 		if got := FromTemporal(sent); onejob.CodeOf(got) != code || got.Error() != "what is wrong" {

@@ -3,6 +3,7 @@ package activities
 import (
 	"context"
 	"runtime/debug"
+	"time"
 
 	"github.com/google/uuid"
 	"go.temporal.io/sdk/activity"
@@ -37,7 +38,7 @@ type AttemptReport struct {
 func (a *Activities) ExecuteAttempt(ctx context.Context, in AttemptInput) (AttemptReport, error) {
 	e := a.newExecution(ctx, in)
 	defer e.close()
-	started, err := e.start(ctx)
+	started, err := e.start()
 	if err != nil || !started.Mine {
 		return AttemptReport{Adopt: true}, TemporalError(err)
 	}
@@ -71,9 +72,9 @@ func (a *Activities) newExecution(ctx context.Context, in AttemptInput) *executi
 	return e
 }
 
-// start asks Postgres for the permission to call, for as long as Temporal waits.
-func (e *execution) start(ctx context.Context) (postgres.Started, error) {
-	return retried(ctx, func(ctx context.Context) (postgres.Started, error) {
+// start asks Postgres for the permission to call, until it is known whether it was given.
+func (e *execution) start() (postgres.Started, error) {
+	return retried(e.alive, func(ctx context.Context) (postgres.Started, error) {
 		return e.Store.StartAttemptIfNoneLives(ctx, postgres.Start{
 			JobID: e.in.JobID, WorkflowID: e.workflowID, Number: e.in.Number, Lane: e.in.Lane,
 			Provider: e.in.Provider, Execution: e.token,
@@ -85,10 +86,11 @@ func (e *execution) start(ctx context.Context) (postgres.Started, error) {
 func (e *execution) call(ctx context.Context, started postgres.Started) provider.Answer {
 	p, ok := e.Providers.Get(e.in.Provider)
 	if !ok {
-		return provider.Answer{Certainty: provider.Failed, Reason: onejob.ReasonUnknownProvider, Detail: "this worker's onejob.yaml does not name the provider"}
+		return provider.Answer{Certainty: provider.Failed, Reason: onejob.ReasonUnknownProvider, Retryable: true, RetryAfter: unknownProviderPause,
+			Detail: "this worker's onejob.yaml does not name the provider"}
 	}
-	if ctx.Err() != nil && !e.wanted() {
-		return provider.Answer{Certainty: provider.Failed, Reason: onejob.ReasonNotSent, Detail: "given up before it was sent"}
+	if ctx.Err() != nil {
+		return provider.Answer{Certainty: provider.Failed, Reason: onejob.ReasonNotSent, Retryable: true, Detail: "given up before it was sent"}
 	}
 	callCtx, hangUp := context.WithCancel(e.alive)
 	defer hangUp()
@@ -97,6 +99,10 @@ func (e *execution) call(ctx context.Context, started postgres.Started) provider
 	l := listener{execution: e, answers: answers, hangUp: hangUp}
 	return l.listen(ctx).Checked(e.Catalog.Limits)
 }
+
+// unknownProviderPause is what a worker with a newer configuration gets to take the next
+// attempt: workers are replaced one after the other.
+const unknownProviderPause = time.Minute
 
 // ask calls the provider. An adapter that panics may have sent its request before.
 func (e *execution) ask(ctx context.Context, p provider.Provider, started postgres.Started) (answer provider.Answer) {

@@ -14,6 +14,11 @@ import (
 const (
 	// onceTimeout bounds one exchange with Postgres or Temporal that may be given up.
 	onceTimeout = 5 * time.Second
+	// lookEvery is how often an execution that Temporal has given up on looks whether its
+	// attempt is still wanted.
+	lookEvery = 10 * time.Second
+	// longestPause is the longest between two tries to tell of the silence.
+	longestPause = 30 * time.Second
 	// finishAnswer is what an answer that is on its way gets when its attempt is given up.
 	finishAnswer = 2 * time.Second
 )
@@ -21,8 +26,9 @@ const (
 // listener waits for the answer of one call, and for what may end the wait before it.
 type listener struct {
 	*execution
-	answers <-chan provider.Answer
-	hangUp  context.CancelFunc
+	answers  <-chan provider.Answer
+	hangUp   context.CancelFunc
+	recorded bool // Postgres has the silence
 }
 
 // listen returns the answer. One that did not come is Unknown, with the reason why the
@@ -32,20 +38,27 @@ func (l *listener) listen(ctx context.Context) provider.Answer {
 	defer silence.Stop()
 	end := time.NewTimer(time.Duration(l.in.ListenFor))
 	defer end.Stop()
+	looks := time.NewTicker(lookEvery)
+	defer looks.Stop()
 	given, stopping := ctx.Done(), activity.GetWorkerStopChannel(ctx)
-	for {
+	var look <-chan time.Time // ticks once Temporal tells us nothing any more
+	for pause := time.Second; ; {
 		select {
 		case answer := <-l.answers:
 			return answer
 		case <-silence.C:
 			if !l.tellSilence() {
-				silence.Reset(time.Second)
+				silence.Reset(pause)
+				pause = min(2*pause, longestPause)
 			}
 		case <-end.C:
 			return l.hangUpAfter(0, onejob.ReasonListenEnded)
 		case <-given:
-			given = nil
-			l.believed = false
+			given, look, l.believed = nil, looks.C, false
+			if !l.wanted() {
+				return l.hangUpAfter(finishAnswer, onejob.ReasonCancelled)
+			}
+		case <-look:
 			if !l.wanted() {
 				return l.hangUpAfter(finishAnswer, onejob.ReasonCancelled)
 			}
@@ -55,44 +68,57 @@ func (l *listener) listen(ctx context.Context) provider.Answer {
 	}
 }
 
-// hangUpAfter waits a last moment for the answer, then closes the connection.
+// hangUpAfter waits a last moment for the answer, then closes the connection. An adapter
+// that does not let go of it is left behind: its answer comes too late.
 func (l *listener) hangUpAfter(moment time.Duration, why onejob.Reason) provider.Answer {
-	last := time.NewTimer(moment)
-	defer last.Stop()
-	select {
-	case answer := <-l.answers:
+	if answer, ok := l.answerWithin(moment); ok {
 		return answer
-	case <-last.C:
 	}
 	l.hangUp()
-	answer := <-l.answers
-	if answer.Certainty == provider.Unknown {
-		answer.Reason = why
+	answer, ok := l.answerWithin(onceTimeout)
+	if !ok || answer.Certainty == provider.Unknown {
+		answer.Certainty, answer.Reason = provider.Unknown, why
 	}
 	return answer
 }
 
-// tellSilence makes the attempt unknown in Postgres, then tells the workflow. It returns
-// whether Postgres has it.
-func (l *listener) tellSilence() bool {
-	ctx, cancel := context.WithTimeout(l.alive, onceTimeout)
-	defer cancel()
-	why := postgres.Silence{Reason: onejob.ReasonTimeout, Detail: "no answer within " + time.Duration(l.in.Timeout).String() + "; still listening"}
-	recorded, err := l.Store.MarkUnknownIfLive(ctx, l.in.JobID, l.in.Number, why)
-	if err != nil {
-		l.Logger.Warn("cannot mark the attempt unknown yet", "job_id", l.in.JobID, "attempt", l.in.Number, "error", err)
-		return false
+func (l *listener) answerWithin(moment time.Duration) (provider.Answer, bool) {
+	last := time.NewTimer(moment)
+	defer last.Stop()
+	select {
+	case answer := <-l.answers:
+		return answer, true
+	case <-last.C:
+		return provider.Answer{}, false
 	}
-	l.observe(recorded)
-	l.tell()
-	return true
 }
 
-// tell tells the workflow that the attempt's row changed.
-func (e *execution) tell() {
+// tellSilence makes the attempt unknown in Postgres, then tells the workflow, which
+// would not look by itself: it believes the attempt to be starting. It returns whether
+// both have it.
+func (l *listener) tellSilence() bool {
+	if !l.recorded {
+		ctx, cancel := context.WithTimeout(l.alive, onceTimeout)
+		defer cancel()
+		why := postgres.Silence{Reason: onejob.ReasonTimeout, Detail: "no answer within " + time.Duration(l.in.Timeout).String() + "; still listening"}
+		recorded, err := l.Store.MarkUnknownIfLive(ctx, l.in.JobID, l.in.Number, why)
+		if err != nil {
+			l.Logger.Warn("cannot mark the attempt unknown yet", "job_id", l.in.JobID, "attempt", l.in.Number, "error", err)
+			return false
+		}
+		l.recorded = true
+		l.observe(recorded)
+	}
+	return l.tell()
+}
+
+// tell tells the workflow that the attempt's row changed. It returns whether that arrived.
+func (e *execution) tell() bool {
 	ctx, cancel := context.WithTimeout(e.alive, onceTimeout)
 	defer cancel()
 	if err := e.Tell.AttemptChanged(ctx, e.workflowID, e.in.Number); err != nil {
-		e.Logger.Warn("cannot tell the workflow; it will look by itself", "job_id", e.in.JobID, "attempt", e.in.Number, "error", err)
+		e.Logger.Warn("cannot tell the workflow now", "job_id", e.in.JobID, "attempt", e.in.Number, "error", err)
+		return false
 	}
+	return true
 }

@@ -86,11 +86,13 @@ func usageOf(answer provider.Answer) (json.RawMessage, error) {
 	return json.Marshal(answer.Usage)
 }
 
-// retried repeats do while Postgres does not answer, until ctx ends.
+// retried repeats do until it is done or ctx ends. What the database refuses today it may
+// take tomorrow, after somebody mended it; an answer that was paid for waits for that.
+// Only what can never be is given up.
 func retried[T any](ctx context.Context, do func(context.Context) (T, error)) (T, error) {
 	for wait := 50 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
 		result, err := once(ctx, do)
-		if !errors.Is(err, onejob.ErrServerUnreachable) {
+		if err == nil || errors.Is(err, onejob.ErrNotFound) || errors.Is(err, onejob.ErrIdentityMismatch) {
 			return result, err
 		}
 		pause := time.NewTimer(wait)

@@ -12,10 +12,10 @@ import (
 func (a *Activities) RegisterJob(ctx context.Context, in RegisterInput) (Registration, error) {
 	job, err := onejob.NewJob(in.Request, a.Catalog)
 	if err != nil {
-		return Registration{}, TemporalError(err)
+		return a.answerRefused(ctx, in, err)
 	}
 	if job.WorkflowID != in.WorkflowID {
-		return Registration{}, TemporalError(onejob.Errorf(onejob.CodeIdentityMismatch,
+		return Registration{}, answerNow(onejob.Errorf(onejob.CodeIdentityMismatch,
 			"workflow %q is not the one of owner %q and key %q: start it as %q", in.WorkflowID, job.Owner, job.Key, job.WorkflowID))
 	}
 	if in.JobID != "" {
@@ -23,13 +23,24 @@ func (a *Activities) RegisterJob(ctx context.Context, in RegisterInput) (Registr
 	}
 	registered, err := a.Store.InsertJobs(ctx, job)
 	if err != nil {
-		return Registration{}, TemporalError(err)
+		return Registration{}, answerNow(err)
 	}
 	first := registered[0]
 	if !first.Created {
 		a.Observer.DuplicateAnswered()
 	}
-	return Registration{Job: first.Job.Reference(), Created: first.Created}, TemporalError(first.Err)
+	return Registration{Job: first.Job.Reference(), Created: first.Created}, answerNow(first.Err)
+}
+
+// answerRefused answers a request that cannot be a new job; one that is a job already,
+// from before the configuration changed, is answered as ever.
+func (a *Activities) answerRefused(ctx context.Context, in RegisterInput, refusal error) (Registration, error) {
+	job, err := a.Store.JobOf(ctx, in.Request)
+	if err != nil || job.WorkflowID != in.WorkflowID {
+		return Registration{}, answerNow(refusal)
+	}
+	a.Observer.DuplicateAnswered()
+	return Registration{Job: job.Reference()}, nil
 }
 
 // RegisterInput is a request as it came, with the ID of the workflow it came to and the

@@ -184,9 +184,9 @@ func TestHistoryDoesNotGrowWithThePayload(t *testing.T) {
 func (s *system) historyBytes(t *testing.T, key string, n int) int64 {
 	t.Helper()
 	s.run(t, key, `"`+strings.Repeat("x", n-2)+`"`)
-	described, err := s.temporal.DescribeWorkflowExecution(t.Context(), onejob.WorkflowID(s.owner, key), "")
+	described, err := s.temporal.DescribeWorkflow(t.Context(), onejob.WorkflowID(s.owner, key), "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	return described.WorkflowExecutionInfo.HistorySizeBytes
+	return described.RawResponse.WorkflowExecutionInfo.HistorySizeBytes
 }

@@ -312,11 +312,11 @@ func (m *measurement) history(ctx context.Context, workflowID string) (events, b
 		return 0, 0, err
 	}
 	defer c.Close()
-	described, err := c.DescribeWorkflowExecution(ctx, workflowID, "")
+	described, err := c.DescribeWorkflow(ctx, workflowID, "")
 	if err != nil {
 		return 0, 0, err
 	}
-	info := described.WorkflowExecutionInfo
+	info := described.RawResponse.WorkflowExecutionInfo
 	if info.Status != enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED {
 		return 0, 0, fmt.Errorf("workflow %s is %s, not completed", workflowID, info.Status)
 	}

@@ -122,6 +122,8 @@ CREATE TABLE decisions (
     decided_by onejob_name NOT NULL,
     reason     text        NOT NULL DEFAULT '' CHECK (octet_length(reason) <= 4096),
     token      onejob_name NOT NULL UNIQUE,
+    refused    text        CHECK (refused <> ''), -- the code, where the rows did not allow it
+    refusal    text,
     decided_at timestamptz NOT NULL DEFAULT clock_timestamp(),
     CONSTRAINT decisions_attempt_of_job FOREIGN KEY (job_id, attempt) REFERENCES attempts (job_id, number)
 );

@@ -83,6 +83,7 @@ func takeTurn(ctx context.Context, tx pgx.Tx, a Start) (version int, open bool, 
 		WHERE id = $1 AND workflow_id = $2
 		  AND (status IN ('accepted', 'running') OR status = 'unknown' AND $3 = 1)
 		  AND (requested_provider IS NULL OR requested_provider = $4)
+		  AND `+mayAsk+`
 		RETURNING version`, a.JobID, a.WorkflowID, a.Lane, a.Provider).Scan(&version)
 	if !errors.Is(err, pgx.ErrNoRows) {
 		return version, err == nil, err
@@ -94,7 +95,23 @@ func takeTurn(ctx context.Context, tx pgx.Tx, a Start) (version int, open bool, 
 	if job.WorkflowID != a.WorkflowID {
 		return 0, false, onejob.Errorf(onejob.CodeIdentityMismatch, "workflow %s is not job %s's: it runs as %s", a.WorkflowID, a.JobID, job.WorkflowID)
 	}
-	return 0, false, nil
+	return 0, false, checkMayAsk(ctx, tx, a)
+}
+
+// mayAsk says that the provider $4 is one of the job $1's, or was asked for by somebody.
+const mayAsk = `($4 = provider OR $4 = ANY (fallbacks)
+	OR EXISTS (SELECT FROM decisions d WHERE d.job_id = $1 AND d.action = 'start-attempt' AND d.provider = $4 AND d.refused IS NULL))`
+
+// checkMayAsk refuses a provider that nobody named: what the workflow believes of its job
+// is not what the row says.
+func checkMayAsk(ctx context.Context, tx pgx.Tx, a Start) error {
+	var may bool
+	err := tx.QueryRow(ctx, `SELECT `+mayAsk+` FROM jobs WHERE id = $1 AND workflow_id = $2 AND $3::int IS NOT NULL`,
+		a.JobID, a.WorkflowID, a.Lane, a.Provider).Scan(&may)
+	if err == nil && !may {
+		err = onejob.Errorf(onejob.CodeIdentityMismatch, "job %s does not name provider %q, nor did anybody ask for it: the workflow's input is not the job's", a.JobID, a.Provider)
+	}
+	return err
 }
 
 // readIfMine reads what the call needs if the attempt carries the execution's token

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -35,26 +36,55 @@ func (s *Store) Decide(ctx context.Context, d onejob.Decision) (onejob.Progress,
 }
 
 // decide runs apply under the job's lock unless the decision's token is there already,
-// and returns how far the job is then.
-func (s *Store) decide(ctx context.Context, jobID string, d Decision, apply func(pgx.Tx, lockedJob) error) (p onejob.Progress, err error) {
+// and returns how far the job is then. A refusal is kept as well: told again, after the
+// workflow was reset for instance, the decision is refused again, whatever has become
+// possible since.
+func (s *Store) decide(ctx context.Context, jobID string, action onejob.DecisionAction, d Decision, apply func(pgx.Tx, lockedJob) error) (p onejob.Progress, err error) {
+	var refusal error
 	err = s.inTx(ctx, "record the decision", func(tx pgx.Tx) error {
 		job, err := lockJob(ctx, tx, jobID)
 		if err != nil {
 			return err
 		}
 		var repeated bool
-		if err := tx.QueryRow(ctx, `SELECT EXISTS (SELECT FROM decisions WHERE token = $1)`, d.Token).Scan(&repeated); err != nil {
+		if repeated, refusal, err = decidedBefore(ctx, tx, d.Token); err != nil {
 			return err
 		}
 		if !repeated {
-			if err := apply(tx, job); err != nil {
-				return err
+			if refusal = apply(tx, job); refusal != nil {
+				return logRefusal(ctx, tx, jobID, action, d, refusal)
 			}
 		}
 		p, err = readProgress(ctx, tx, jobID)
 		return err
 	})
-	return p, err
+	return p, cmp.Or(err, refusal)
+}
+
+// decidedBefore says whether the decision is there already, and how it was refused then.
+func decidedBefore(ctx context.Context, tx pgx.Tx, token string) (repeated bool, refusal error, err error) {
+	var code *onejob.Code
+	var why *string
+	err = tx.QueryRow(ctx, `SELECT refused, refusal FROM decisions WHERE token = $1`, token).Scan(&code, &why)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return false, nil, nil
+	}
+	if code != nil {
+		refusal = onejob.Errorf(*code, "%s", orZero(why))
+	}
+	return err == nil, refusal, err
+}
+
+// logRefusal keeps what the rows refused, and returns every other error as it is.
+func logRefusal(ctx context.Context, tx pgx.Tx, jobID string, action onejob.DecisionAction, d Decision, refusal error) error {
+	switch code := onejob.CodeOf(refusal); code {
+	case onejob.CodeAttemptUnresolved, onejob.CodeNothingToResolve, onejob.CodeJobClosed, onejob.CodeNotFound:
+		_, err := tx.Exec(ctx, `
+			INSERT INTO decisions (job_id, action, decided_by, reason, token, refused, refusal) VALUES ($1, $2, $3, $4, $5, $6, $7)`,
+			jobID, action, d.By, d.Reason, d.Token, code, refusal.Error())
+		return err
+	}
+	return refusal
 }
 
 func logDecision(ctx context.Context, tx pgx.Tx, jobID string, action onejob.DecisionAction, attempt int, outcome onejob.AttemptState, provider string, d Decision) error {
@@ -68,7 +98,7 @@ func logDecision(ctx context.Context, tx pgx.Tx, jobID string, action onejob.Dec
 // RequestAttemptIfNoneLives asks for a new attempt on the provider, and reopens the job if
 // it had failed. It fails with [onejob.ErrAttemptUnresolved] and [onejob.ErrJobClosed].
 func (s *Store) RequestAttemptIfNoneLives(ctx context.Context, jobID, provider string, d Decision) (onejob.Progress, error) {
-	return s.decide(ctx, jobID, d, func(tx pgx.Tx, job lockedJob) error {
+	return s.decide(ctx, jobID, onejob.DecideStartAttempt, d, func(tx pgx.Tx, job lockedJob) error {
 		if job.Status == onejob.StatusSucceeded || job.Status == onejob.StatusCancelled {
 			return onejob.Errorf(onejob.CodeJobClosed, "job %s is %s: submit a new intention under a new key", jobID, job.Status)
 		}
@@ -139,7 +169,7 @@ func (s *Store) ResolveAttemptIfLive(ctx context.Context, jobID string, number i
 }
 
 func (s *Store) resolve(ctx context.Context, jobID string, number int, action onejob.DecisionAction, o Outcome, d Decision) (onejob.Progress, error) {
-	return s.decide(ctx, jobID, d, func(tx pgx.Tx, job lockedJob) error {
+	return s.decide(ctx, jobID, action, d, func(tx pgx.Tx, job lockedJob) error {
 		a, err := unresolvedAttempt(ctx, tx, jobID, number)
 		if err != nil {
 			return err
@@ -161,7 +191,7 @@ func (s *Store) resolve(ctx context.Context, jobID string, number int, action on
 // CancelJobIfOpen closes the job as cancelled: its live attempts are given up, an answer
 // that was not decided on yet is discarded. It fails with [onejob.ErrJobClosed].
 func (s *Store) CancelJobIfOpen(ctx context.Context, jobID string, d Decision) (onejob.Progress, error) {
-	return s.decide(ctx, jobID, d, func(tx pgx.Tx, job lockedJob) error {
+	return s.decide(ctx, jobID, onejob.DecideCancelJob, d, func(tx pgx.Tx, job lockedJob) error {
 		if job.Status.Closed() {
 			return onejob.Errorf(onejob.CodeJobClosed, "job %s is %s: there is nothing to cancel", jobID, job.Status)
 		}

@@ -2,10 +2,14 @@ package postgres_test
 
 import (
 	"encoding/json"
+	"errors"
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/onejob/onejob"
+	"github.com/onejob/onejob/postgres"
 )
 
 func TestCompletionFillsTheSlotOnce(t *testing.T) {
@@ -84,7 +88,7 @@ func TestRequestedAttemptIsGrantedOrRefused(t *testing.T) {
 			mustBe(t, err, want)
 		}
 	}
-	if n := r.count(t, `SELECT count(*) FROM decisions WHERE action = 'start-attempt'`); n != 0 {
+	if n := r.count(t, `SELECT count(*) FROM decisions WHERE action = 'start-attempt' AND refused IS NULL`); n != 0 {
 		t.Errorf("%d refused requests were recorded", n)
 	}
 	failed := r.failed(t).job.ID
@@ -188,5 +192,24 @@ func TestReconcilersShareTheOpenJobsThatNobodyWatched(t *testing.T) {
 	}
 	if _, err := r.store.ClaimForReconcile(t.Context(), 0, 0); err != nil {
 		t.Error(err)
+	}
+}
+
+// A reset of the workflow tells its decisions again, when other things have become
+// possible.
+func TestRefusedDecisionStaysRefused(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	a := r.unknown(t)
+	who := postgres.Decision{By: "ops", Token: uuid.NewString()}
+	if _, err := r.store.RequestAttemptIfNoneLives(t.Context(), a.job.ID, "second", who); !errors.Is(err, onejob.ErrAttemptUnresolved) {
+		t.Fatalf("got %v", err)
+	}
+	if _, err := r.store.CancelAttemptIfLive(t.Context(), a.job.ID, 1, postgres.Decision{By: "ops", Token: uuid.NewString()}); err != nil {
+		t.Fatal(err)
+	}
+	p, err := r.store.RequestAttemptIfNoneLives(t.Context(), a.job.ID, "second", who)
+	if !errors.Is(err, onejob.ErrAttemptUnresolved) || p.Requested != "" {
+		t.Errorf("told again it got %v and asked for %q", err, p.Requested)
 	}
 }

@@ -119,6 +119,24 @@ func (s *Store) registeredBefore(ctx context.Context, job onejob.Job) (Registere
 	return r, nil
 }
 
+// JobOf returns the job that the request is already, whatever the configuration has
+// become since: [onejob.ErrNotFound] if its key has none or another intent's. It is for
+// requests that cannot be a new job; nothing may be inserted on its word.
+func (s *Store) JobOf(ctx context.Context, r onejob.Request) (onejob.Job, error) {
+	if err := onejob.CheckIdentity(r.Owner, r.Key); err != nil {
+		return onejob.Job{}, err
+	}
+	fingerprint, err := onejob.Fingerprint(r.Intent(), onejob.Limits{}.OrDefault().Depth)
+	if err != nil {
+		return onejob.Job{}, err
+	}
+	job, err := s.JobByKey(ctx, r.Owner, r.Key)
+	if err == nil && string(job.Fingerprint) != string(fingerprint[:]) {
+		err = onejob.Errorf(onejob.CodeNotFound, "owner %q has no job of this intent under key %q", r.Owner, r.Key)
+	}
+	return job, err
+}
+
 // Without the input: nobody who asks for a job needs it back.
 const jobColumns = `id::text, owner_id, idempotency_key, workflow_id, kind, provider, fallbacks, hedge_after_ms, callback_url,
 	fingerprint, fingerprint_version, timeout_ms, listen_for_ms, max_attempts, labels,

@@ -353,6 +353,18 @@ func (p *play) request(rt *rapid.T) {
 	who, name := p.who(rt), provider(rt)
 	_, err := p.store.RequestAttemptIfNoneLives(p.t.Context(), p.job.ID, name, who)
 	agreeOn(rt, err, p.model.request(name, who.Token))
+	p.drop(who, err)
+}
+
+// drop forgets the token of a refused decision: told again, it would be refused again.
+func (p *play) drop(who postgres.Decision, refusal error) {
+	if refusal == nil {
+		return
+	}
+	p.tokens = slices.DeleteFunc(p.tokens, func(token string) bool { return token == who.Token })
+	if len(p.tokens) == 0 {
+		p.tokens = []string{uuid.NewString()}
+	}
 }
 
 // target draws an attempt, or 0 for the unresolved one.
@@ -364,6 +376,7 @@ func (p *play) cancelAttempt(rt *rapid.T) {
 	who, number := p.who(rt), p.target(rt)
 	_, err := p.store.CancelAttemptIfLive(p.t.Context(), p.job.ID, number, who)
 	agreeOn(rt, err, p.model.resolve(number, onejob.AttemptCancelled, who.Token))
+	p.drop(who, err)
 }
 
 func (p *play) resolve(rt *rapid.T) {
@@ -374,6 +387,7 @@ func (p *play) resolve(rt *rapid.T) {
 	}
 	_, err := p.store.ResolveAttemptIfLive(p.t.Context(), p.job.ID, number, as, result, who)
 	agreeOn(rt, err, p.model.resolve(number, as, who.Token))
+	p.drop(who, err)
 }
 
 func (p *play) cancel(rt *rapid.T) {
@@ -383,13 +397,14 @@ func (p *play) cancel(rt *rapid.T) {
 	who := p.who(rt)
 	_, err := p.store.CancelJobIfOpen(p.t.Context(), p.job.ID, who)
 	agreeOn(rt, err, p.model.cancel(who.Token))
+	p.drop(who, err)
 }
 
 // compare compares every row with the model, after each step.
 func (p *play) compare(rt *rapid.T) {
 	var rows string
 	err := p.hand.QueryRow(p.t.Context(), `
-		SELECT format('%s %s %s %s %s', j.status, j.version, j.completed_by, j.requested_provider, (SELECT count(*) FROM decisions WHERE job_id = j.id))
+		SELECT format('%s %s %s %s %s', j.status, j.version, j.completed_by, j.requested_provider, (SELECT count(*) FROM decisions WHERE job_id = j.id AND refused IS NULL))
 			|| coalesce((SELECT string_agg(format('; %s %s %s %s %s %s', number, lane, state, decided_at IS NOT NULL, discarded_at IS NOT NULL, d.reason), '' ORDER BY number)
 				FROM attempts a LEFT JOIN discarded_results d ON d.attempt_id = a.id WHERE a.job_id = j.id), '')
 		FROM jobs j WHERE j.id = $1`, p.job.ID).Scan(&rows)

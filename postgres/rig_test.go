@@ -246,7 +246,7 @@ var contradictions = []string{
 	 AND (a.state IN ('starting', 'running', 'unknown') OR a.state = 'succeeded' AND a.decided_at IS NULL)`,
 	`SELECT job_id FROM attempts WHERE state IN ('starting', 'running', 'unknown') GROUP BY job_id, lane HAVING count(*) > 1`,
 	`SELECT j.id FROM jobs j JOIN attempts a ON a.job_id = j.id WHERE j.status = 'accepted' AND a.reason IS DISTINCT FROM 'never_started'`,
-	`SELECT j.id FROM jobs j WHERE (j.status = 'cancelled') <> (1 = (SELECT count(*) FROM decisions d WHERE d.job_id = j.id AND d.action = 'cancel-job'))`,
+	`SELECT j.id FROM jobs j WHERE (j.status = 'cancelled') <> (1 = (SELECT count(*) FROM decisions d WHERE d.job_id = j.id AND d.action = 'cancel-job' AND d.refused IS NULL))`,
 	`SELECT j.id FROM jobs j JOIN attempts a ON a.job_id = j.id WHERE j.requested_provider IS NOT NULL AND a.state IN ('starting', 'running', 'unknown')`,
 	`SELECT d.job_id FROM discarded_results d WHERE d.winner_attempt_id IS NOT NULL
 	 AND NOT EXISTS (SELECT FROM jobs j JOIN attempts w ON w.job_id = j.id AND w.number = j.completed_by WHERE j.id = d.job_id AND w.id = d.winner_attempt_id)`,

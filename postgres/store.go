@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -39,8 +40,19 @@ func poolConfig(url string) (*pgxpool.Config, error) {
 		config.ConnConfig.ConnectTimeout = 5 * time.Second
 	}
 	config.ConnConfig.RuntimeParams["application_name"] = "onejob"
+	if !strings.Contains(url, "default_query_exec_mode") {
+		// No prepared statement has a name that a pooler between us and Postgres would lose.
+		config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
+	}
+	if !strings.Contains(url, "pool_max_conns") {
+		config.MaxConns = poolSize
+	}
 	return config, nil
 }
+
+// poolSize bounds the connections of one process. Transactions are short; more would wait
+// for each other in Postgres instead of here.
+const poolSize = 20
 
 // Close closes the connections after their statements ended.
 func (s *Store) Close() { s.pool.Close() }
@@ -48,8 +60,12 @@ func (s *Store) Close() { s.pool.Close() }
 // Check says whether the database answers and has the schema of this program.
 func (s *Store) Check(ctx context.Context) error {
 	var version int32
-	if err := s.pool.QueryRow(ctx, `SELECT version FROM `+versionTable).Scan(&version); err != nil {
+	var durability string
+	if err := s.pool.QueryRow(ctx, `SELECT version, current_setting('synchronous_commit') FROM `+versionTable).Scan(&version, &durability); err != nil {
 		return translate("read the schema's version", err)
+	}
+	if durability == "off" {
+		return onejob.Errorf(onejob.CodeMisconfigured, "synchronous_commit is off: a crash of Postgres could forget an attempt that was called; set it to on for onejob's role or database")
 	}
 	if newest := newestMigration(); version < newest {
 		return onejob.Errorf(onejob.CodeMisconfigured, "the database has schema version %d, this program needs %d: run 'onejob migrate up'", version, newest)

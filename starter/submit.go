@@ -29,7 +29,7 @@ const (
 func (s *Starter) Submit(ctx context.Context, r onejob.Request) (onejob.Submitted, error) {
 	job, err := onejob.NewJob(r, s.catalog)
 	if err != nil {
-		return onejob.Submitted{}, err
+		return s.answerRefused(ctx, r, err)
 	}
 	registered, err := s.insert(ctx, job)
 	if err != nil {
@@ -38,6 +38,16 @@ func (s *Starter) Submit(ctx context.Context, r onejob.Request) (onejob.Submitte
 	submitted, err := s.launch(ctx, registered[0])
 	submitted.Notices = r.Notices()
 	return submitted, err
+}
+
+// answerRefused answers a request that cannot be a new job. One that is a job already,
+// from before the configuration changed, is answered as ever.
+func (s *Starter) answerRefused(ctx context.Context, r onejob.Request, refusal error) (onejob.Submitted, error) {
+	job, err := s.store.JobOf(ctx, r)
+	if err != nil {
+		return onejob.Submitted{}, refusal
+	}
+	return s.launch(ctx, postgres.Registered{Job: job})
 }
 
 // insert inserts the jobs, again if it is not known whether it did: their ids tell.
@@ -57,20 +67,17 @@ func (s *Starter) insert(ctx context.Context, jobs ...onejob.Job) (registered []
 
 // launch starts the workflow of a job that has none yet.
 func (s *Starter) launch(ctx context.Context, r postgres.Registered) (onejob.Submitted, error) {
-	submitted := onejob.Submitted{JobID: r.Job.ID, WorkflowID: r.Job.WorkflowID, Status: r.Job.Status, Created: r.Created, Launched: true}
-	if r.Err != nil {
+	submitted := answerFor(r)
+	if r.Err != nil || submitted.Launched {
 		return submitted, r.Err
-	}
-	if r.Job.Status != onejob.StatusAccepted {
-		return submitted, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, startPatience)
 	defer cancel()
 	_, err := s.runs.Start(ctx, r.Job.Reference())
+	submitted.Launched = err == nil
 	if err == nil {
 		return submitted, nil
 	}
-	submitted.Launched = false
 	if errors.Is(err, onejob.ErrMisconfigured) {
 		return submitted, err
 	}
@@ -83,8 +90,12 @@ func (s *Starter) launch(ctx context.Context, r postgres.Registered) (onejob.Sub
 // a ctx that ended.
 func (s *Starter) SubmitAll(ctx context.Context, requests iter.Seq[onejob.Request]) iter.Seq2[onejob.Submitted, error] {
 	return func(yield func(onejob.Submitted, error) bool) {
+		launch := s.launch
 		for chunk := range chunks(requests) {
-			for _, answer := range s.submitChunk(ctx, chunk) {
+			for _, answer := range s.submitChunk(ctx, chunk, launch) {
+				if answer.err == nil && !answer.submitted.Launched {
+					launch = s.leaveToReconciler // one wait for Temporal is enough
+				}
 				if !yield(answer.submitted, answer.err) {
 					return
 				}
@@ -97,20 +108,35 @@ func (s *Starter) SubmitAll(ctx context.Context, requests iter.Seq[onejob.Reques
 	}
 }
 
+// launcher answers for a registered job, and starts its workflow if it has none.
+type launcher func(context.Context, postgres.Registered) (onejob.Submitted, error)
+
+// leaveToReconciler answers without asking Temporal.
+func (s *Starter) leaveToReconciler(_ context.Context, r postgres.Registered) (onejob.Submitted, error) {
+	return answerFor(r), r.Err
+}
+
+func answerFor(r postgres.Registered) onejob.Submitted {
+	return onejob.Submitted{
+		JobID: r.Job.ID, WorkflowID: r.Job.WorkflowID, Status: r.Job.Status, Created: r.Created,
+		Launched: r.Job.Status != onejob.StatusAccepted,
+	}
+}
+
 type answer struct {
 	submitted onejob.Submitted
 	err       error
 }
 
 // submitChunk submits the requests together. Those that are no jobs do not stop the rest.
-func (s *Starter) submitChunk(ctx context.Context, requests []onejob.Request) []answer {
+func (s *Starter) submitChunk(ctx context.Context, requests []onejob.Request, launch launcher) []answer {
 	answers := make([]answer, len(requests))
 	var jobs []onejob.Job
 	var places []int // of the jobs among the answers
 	for i, r := range requests {
 		job, err := onejob.NewJob(r, s.catalog)
 		if err != nil {
-			answers[i].err = err
+			answers[i].submitted, answers[i].err = s.answerRefused(ctx, r, err)
 			continue
 		}
 		jobs, places = append(jobs, job), append(places, i)
@@ -123,7 +149,7 @@ func (s *Starter) submitChunk(ctx context.Context, requests []onejob.Request) []
 			continue
 		}
 		launching.Go(func() {
-			answers[i].submitted, answers[i].err = s.launch(ctx, registered[k])
+			answers[i].submitted, answers[i].err = launch(ctx, registered[k])
 			answers[i].submitted.Notices = requests[i].Notices()
 		})
 	}

@@ -31,7 +31,7 @@ func (s *Starter) Wait(ctx context.Context, jobID string) (Detail, error) {
 const (
 	firstPause   = 50 * time.Millisecond
 	longestPause = 2 * time.Second
-	longestTrust = time.Minute // in Temporal telling, before the row is read again
+	longestTrust = 10 * time.Second // in Temporal telling, before the row is read again
 )
 
 // untilRunEnds waits for the run's end. It returns false if Temporal did not tell of one.

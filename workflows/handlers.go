@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 
@@ -131,7 +132,7 @@ func (j *jobRun) decide(ctx workflow.Context, d onejob.Decision) (onejob.Progres
 	}
 	d.JobID = j.ref.JobID
 	if d.Token == "" {
-		d.Token = workflow.GetInfo(ctx).WorkflowExecution.RunID + "/" + workflow.GetCurrentUpdateInfo(ctx).ID
+		d.Token = workflow.GetInfo(ctx).OriginalRunID + "/update/" + workflow.GetCurrentUpdateInfo(ctx).ID
 	}
 	if d.By == "" {
 		d.By = "temporal"
@@ -142,39 +143,40 @@ func (j *jobRun) decide(ctx workflow.Context, d onejob.Decision) (onejob.Progres
 	return progress, err
 }
 
-// receiveSignals takes signals until the run ends.
+// receiveSignals takes signals until the run ends. Each channel has a coroutine of its
+// own: the SDK drops a payload that it cannot read and waits for the channel's next one,
+// which must not keep the others waiting.
 func (j *jobRun) receiveSignals(ctx workflow.Context) {
-	changed := workflow.GetSignalChannelWithOptions(ctx, SignalAttemptChanged, workflow.SignalChannelOptions{Description: "An attempt's row changed: read the rows"})
-	attempts := workflow.GetSignalChannelWithOptions(ctx, SignalCancelAttempt, workflow.SignalChannelOptions{Description: `Give up the unresolved attempt: {"attempt":1,"reason":"…","by":"…"}`})
-	jobs := workflow.GetSignalChannelWithOptions(ctx, SignalCancelJob, workflow.SignalChannelOptions{Description: `Cancel the job: {"reason":"…","by":"…"}`})
+	receive(ctx, SignalAttemptChanged, "An attempt's row changed: read the rows", func(workflow.Context, AttemptChange) {
+		j.stale = true
+	})
+	receive(ctx, SignalCancelAttempt, `Give up the unresolved attempt: {"attempt":1,"reason":"…","by":"…"}`, func(ctx workflow.Context, d AttemptDecision) {
+		j.decideBySignal(ctx, onejob.Decision{Action: onejob.DecideCancelAttempt, Attempt: d.Attempt, By: d.By, Reason: d.Reason})
+	})
+	receive(ctx, SignalCancelJob, `Cancel the job: {"reason":"…","by":"…"}`, func(ctx workflow.Context, d JobDecision) {
+		j.decideBySignal(ctx, onejob.Decision{Action: onejob.DecideCancelJob, By: d.By, Reason: d.Reason})
+	})
+}
+
+// receive calls take for every signal of the name whose payload can be read.
+func receive[T any](ctx workflow.Context, name, description string, take func(workflow.Context, T)) {
+	channel := workflow.GetSignalChannelWithOptions(ctx, name, workflow.SignalChannelOptions{Description: description})
 	workflow.Go(ctx, func(ctx workflow.Context) {
-		selector := workflow.NewSelector(ctx)
-		selector.AddReceive(changed, func(c workflow.ReceiveChannel, _ bool) {
-			c.Receive(ctx, nil)
-			j.stale = true
-		})
-		selector.AddReceive(attempts, func(c workflow.ReceiveChannel, _ bool) {
-			var d AttemptDecision
-			c.Receive(ctx, &d)
-			j.decideBySignal(ctx, onejob.Decision{Action: onejob.DecideCancelAttempt, Attempt: d.Attempt, By: d.By, Reason: d.Reason})
-		})
-		selector.AddReceive(jobs, func(c workflow.ReceiveChannel, _ bool) {
-			var d JobDecision
-			c.Receive(ctx, &d)
-			j.decideBySignal(ctx, onejob.Decision{Action: onejob.DecideCancelJob, By: d.By, Reason: d.Reason})
-		})
 		for {
-			selector.Select(ctx)
+			var payload T
+			channel.Receive(ctx, &payload)
+			take(ctx, payload)
 		}
 	})
 }
 
 // decideBySignal records a decision that nobody waits for. One that the rows refuse is
-// logged: a signal has no way to answer.
+// logged: a signal has no way to answer. Its token survives a reset, after which
+// Temporal hands the signal to the new run again: it stays one decision.
 func (j *jobRun) decideBySignal(ctx workflow.Context, d onejob.Decision) {
 	j.deciding++
-	d.Token = fmt.Sprintf("%s/signal/%d", workflow.GetInfo(ctx).WorkflowExecution.RunID, j.signals)
 	j.signals++
+	d.Token = fmt.Sprintf("%s/signal/%d/%x", workflow.GetInfo(ctx).OriginalRunID, j.signals, sha256.Sum256([]byte(fmt.Sprint(d))))
 	workflow.Go(ctx, func(ctx workflow.Context) {
 		defer func() { j.deciding-- }()
 		if _, err := j.decide(ctx, d); err != nil {

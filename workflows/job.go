@@ -56,12 +56,13 @@ type jobRun struct {
 	plan             onejob.Plan
 	progress         onejob.Progress // as the rows were when last read, and this run's own attempts under way
 	underway         map[int]workflow.CancelFunc
-	reported         map[int]onejob.Attempt // what this run's attempts told, by number
+	reported         map[int]onejob.Attempt // what this run's attempts told since the rows were last asked, by number
 	notBefore        map[int]time.Time      // when a retry that waits may start, by its number
 
 	fence    *postgres.Fence // an attempt of ours that ended without telling its outcome
 	stale    bool            // the rows may be ahead: read them
 	landed   bool            // an attempt of ours told its outcome
+	broken   error           // the database says that this run is not its job's
 	deciding int             // decisions being recorded on behalf of signals
 	signals  int             // decisions that came by signal so far
 	looks    int             // times the slow timer fired in a row
@@ -86,7 +87,15 @@ func (j *jobRun) attempt(ctx workflow.Context, step onejob.Step) error {
 		return err
 	}
 	j.launch(ctx, step)
-	return workflow.Await(ctx, j.hasNews)
+	return j.awaitNews(ctx)
+}
+
+// awaitNews waits for news of an attempt under way.
+func (j *jobRun) awaitNews(ctx workflow.Context) error {
+	if err := workflow.Await(ctx, j.hasNews); err != nil {
+		return err
+	}
+	return j.broken
 }
 
 // rest waits until the attempt may start. It returns false if something else came up.
@@ -130,10 +139,12 @@ func (j *jobRun) land(step onejob.Step, r activities.AttemptReport, err error) {
 	switch {
 	case known >= 0 && j.progress.Attempts[known].State.Final():
 		return // resolved meanwhile
+	case final(err):
+		j.broken = err
 	case err != nil:
 		j.fence = &postgres.Fence{Number: step.Number, Provider: step.Provider}
 		j.stale = true
-	case r.Adopt || known < 0:
+	case r.Adopt || known < 0 || r.Attempt.Number != step.Number || !slices.Contains(onejob.AttemptStates(), r.Attempt.State):
 		j.stale = true
 	default:
 		j.reported[step.Number] = r.Attempt
@@ -151,7 +162,7 @@ func (j *jobRun) listening() []int {
 	return workflow.DeterministicKeys(j.underway)
 }
 
-func (j *jobRun) hasNews() bool { return j.landed || j.stale }
+func (j *jobRun) hasNews() bool { return j.landed || j.stale || j.broken != nil }
 
 // wait waits for news of an attempt that is under way, or unknown. Of an unknown one the
 // rows are read now and then, in case its news got lost.
@@ -159,7 +170,7 @@ func (j *jobRun) wait(ctx workflow.Context) error {
 	a, _ := j.progress.Unresolved()
 	if _, ours := j.underway[a.Number]; a.State != onejob.AttemptUnknown {
 		j.stale = !ours // nobody listens: reading the rows makes it unknown
-		return workflow.Await(ctx, j.hasNews)
+		return j.awaitNews(ctx)
 	}
 	if err := j.show(ctx, onejob.StatusUnknown); err != nil {
 		return err
@@ -174,6 +185,9 @@ func (j *jobRun) wait(ctx workflow.Context) error {
 	} else {
 		j.looks++
 		j.stale = true
+	}
+	if err == nil {
+		err = j.broken
 	}
 	return err
 }
@@ -192,6 +206,7 @@ func (j *jobRun) untilNextLook() time.Duration {
 func (j *jobRun) adopt(ctx workflow.Context) error {
 	j.stale = false
 	fence := j.fence
+	clear(j.reported)
 	var a *activities.Activities
 	progress, err := durable[onejob.Progress](ctx, "read how far the job is", a.AdoptAttempts, postgres.Adoption{
 		JobID: j.ref.JobID, WorkflowID: workflow.GetInfo(ctx).WorkflowExecution.ID, Listening: j.listening(), Fence: fence,
@@ -208,6 +223,7 @@ func (j *jobRun) adopt(ctx workflow.Context) error {
 
 // complete lets the attempt's result win, or discards it.
 func (j *jobRun) complete(ctx workflow.Context, number int) error {
+	clear(j.reported)
 	var a *activities.Activities
 	progress, err := durable[onejob.Progress](ctx, "let one result win", a.CompleteJob, j.ref.JobID, number)
 	j.take(progress)
@@ -216,6 +232,7 @@ func (j *jobRun) complete(ctx workflow.Context, number int) error {
 
 // fail closes the job as failed, unless the rows have got ahead.
 func (j *jobRun) fail(ctx workflow.Context) error {
+	clear(j.reported)
 	var a *activities.Activities
 	progress, err := durable[onejob.Progress](ctx, "close the job as failed", a.FailJob, j.ref.JobID, j.progress.Version)
 	j.take(progress)
@@ -223,7 +240,8 @@ func (j *jobRun) fail(ctx workflow.Context) error {
 }
 
 // take replaces the progress by what the rows said when they were read. An attempt of
-// this run may be ahead of that: it has no row yet, or has told its outcome since. One
+// this run may be ahead of that: it has no row yet, or has told its outcome while they
+// were being read. What it told before, the rows bear out or it is not so. An attempt
 // that the rows say is over is hung up.
 func (j *jobRun) take(progress onejob.Progress) {
 	before := j.progress
