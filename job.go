@@ -132,7 +132,7 @@ type Attempt struct {
 	Lane       int          `json:"lane"`   // 0; 1: the second lane of a job that allows a hedge
 	Provider   string       `json:"provider"`
 	State      AttemptState `json:"state"`
-	Reason     Reason       `json:"reason,omitempty"`
+	Reason     Reason       `json:"reason"`
 	Detail     string       `json:"detail,omitempty"`     // prose, cut and cleaned of secrets
 	Retryable  bool         `json:"retryable,omitempty"`  // it failed without effect: its provider may be asked again
 	RetryAfter Duration     `json:"retry_after,omitzero"` // the provider's hint
@@ -140,6 +140,23 @@ type Attempt struct {
 	Discarded  bool         `json:"discarded"`
 	StartedAt  time.Time    `json:"started_at,omitzero"`
 	FinishedAt time.Time    `json:"finished_at,omitzero"`
+}
+
+// MarshalJSON writes every field that programs rely on, null for a time that has not come.
+func (a Attempt) MarshalJSON() ([]byte, error) {
+	type plain Attempt // without this method
+	return json.Marshal(struct {
+		plain
+		StartedAt  *time.Time `json:"started_at"`
+		FinishedAt *time.Time `json:"finished_at"`
+	}{plain(a), orNull(a.StartedAt), orNull(a.FinishedAt)})
+}
+
+func orNull(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return &t
 }
 
 // Unresolved says that nothing else may start in the attempt's lane: it is under way,

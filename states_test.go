@@ -1,6 +1,7 @@
 package onejob_test
 
 import (
+	"encoding/json"
 	"slices"
 	"testing"
 
@@ -91,5 +92,18 @@ func TestUnresolvedAttemptsBlockTheNext(t *testing.T) {
 				t.Errorf("%q decided %v: unresolved %v, want %v", state, decided, got, want[i])
 			}
 		}
+	}
+}
+
+func TestAttemptKeepsItsFieldNamesInJSON(t *testing.T) {
+	t.Parallel()
+	text, err := json.Marshal(onejob.Attempt{Number: 1, Provider: "p", State: onejob.AttemptStarting})
+	want := `{"number":1,"lane":0,"provider":"p","state":"starting","reason":"","discarded":false,"started_at":null,"finished_at":null}`
+	if err != nil || string(text) != want {
+		t.Errorf("got %s, %v; want %s", text, err, want)
+	}
+	var back onejob.Attempt
+	if err := json.Unmarshal(text, &back); err != nil || back.Number != 1 || !back.FinishedAt.IsZero() {
+		t.Errorf("read back %+v, %v", back, err)
 	}
 }
