@@ -28,7 +28,7 @@ $(LINTERS)/%: tools/lint/go.mod tools/lint/go.sum
 	@mkdir -p $(LINTERS)
 	cd tools/lint && $(GO) build -o ../../$(LINTERS)/ tool
 
-bench: ## measure, and compare with the last time
+bench: ## measure, and compare with floors measured in the same run
 	$(GO) run ./bench
 
 demo: ## the whole story on this machine; KEEP=1 leaves the servers up
@@ -38,5 +38,6 @@ tidy: ## tidy all modules, and the copies that package dev has of the pinned one
 	$(GO) mod tidy
 	cd tools && $(GO) mod tidy
 	cd tools/lint && $(GO) mod tidy
+	cd tools/server && $(GO) mod tidy
 	cp tools/go.mod dev/pinned/tools.mod
 	cp tools/go.sum dev/pinned/tools.sum

@@ -59,7 +59,7 @@ const (
 	concurrentAttempts      = 4000
 	concurrentLocal         = 200
 	concurrentWorkflowTasks = 100
-	pollers                 = 10 // of each kind; fewer cost more per job, see docs/performance.md
+	pollers                 = 10 // of each kind; see docs/performance.md for what other numbers did
 )
 
 // New returns a worker. It does nothing before [Worker.Run].
