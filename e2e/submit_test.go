@@ -183,7 +183,8 @@ func TestManyKeysSubmittedFiveTimesAreOneJobEach(t *testing.T) {
 			t.Errorf("job %s is %s", id, done.Status)
 		}
 	}
-	if n := s.count(`SELECT count(*) FROM attempts`); n != keys {
+	// A busy machine may be handed an attempt and never run it: its number is fenced.
+	if n := s.count(`SELECT count(*) FROM attempts WHERE reason IS DISTINCT FROM $1`, onejob.ReasonNeverStarted); n != keys {
 		t.Errorf("%d attempts for %d jobs", n, keys)
 	}
 	for _, id := range s.jobIDs() {
