@@ -13,7 +13,8 @@ build: ## build bin/onejob
 	$(GO) build -o bin/onejob ./cmd/onejob
 
 test: ## run every test against real Temporal and real Postgres
-	$(GO) run ./dev/withservers -- $(GO) test -race -timeout 20m ./...
+	$(GO) build -race ./...
+	$(GO) run ./dev/withservers -- $(GO) test -race -p 1 -timeout 20m ./...
 
 fuzz: ## run each fuzz test for FUZZTIME (10s), all within FUZZTOTAL (600s)
 	FUZZTIME=$(FUZZTIME) FUZZTOTAL=$(FUZZTOTAL) $(GO) run ./dev/withservers --headless -- .ci/fuzz

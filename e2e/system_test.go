@@ -232,7 +232,7 @@ func (s *system) get(jobID string) starter.Detail {
 }
 
 // patience is how long a test waits for what must come, on a machine that is busy.
-const patience = 2 * time.Minute
+const patience = 3 * time.Minute
 
 // wait waits until the job is closed.
 func (s *system) wait(jobID string) starter.Detail {

@@ -66,7 +66,7 @@ func failed(err error) int {
 }
 
 // patience is what a test waits for what must happen.
-const patience = 60 * time.Second
+const patience = 3 * time.Minute
 
 // system is one onejob of its own: a database, a task queue, an owner. The workers see
 // Postgres through the proxy.

@@ -141,9 +141,11 @@ func (w *Worker) TaskQueue() string { return w.config.TaskQueue }
 
 // Run works until ctx ends, then drains. It fails at once, with the remedy, if Postgres
 // lacks the schema or Temporal the namespace or the search attributes; for a server
-// that does not answer it waits up to a minute.
+// that does not answer it waits up to a minute. An end by ctx is no error.
 func (w *Worker) Run(ctx context.Context) error {
-	if err := w.awaitServers(ctx); err != nil {
+	if err := w.awaitServers(ctx); ctx.Err() != nil {
+		return nil // told to stop before it began
+	} else if err != nil {
 		return err
 	}
 	if err := w.temporal.Start(); err != nil {
