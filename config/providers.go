@@ -3,6 +3,7 @@ package config
 import (
 	"github.com/onejob/onejob/provider"
 	"github.com/onejob/onejob/provider/httpjson"
+	"github.com/onejob/onejob/provider/verdict"
 )
 
 // Providers returns the configured providers with their adapters, in the order of the
@@ -31,7 +32,7 @@ func (c *Config) adapterConfig(p HTTPProvider) httpjson.Config {
 		Headers:           p.Headers,
 		IdempotencyHeader: keyHeader,
 		Limits:            c.Limits,
-		Certain:           httpjson.Certain{NoEffect: p.NoEffect, Refused: p.Refused},
+		Certain:           verdict.Certain{NoEffect: p.NoEffect, Refused: p.Refused},
 		Proxy:             p.Proxy,
 	}
 }

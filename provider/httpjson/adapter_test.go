@@ -13,6 +13,7 @@ import (
 	"github.com/onejob/onejob"
 	"github.com/onejob/onejob/provider"
 	"github.com/onejob/onejob/provider/httpjson"
+	"github.com/onejob/onejob/provider/verdict"
 	"go.uber.org/goleak"
 )
 
@@ -98,9 +99,9 @@ func TestUnusableConfigurationIsRefused(t *testing.T) {
 		"header of ours":        {URL: "https://h/", Headers: map[string]string{"idempotency-key": "k"}},
 		"key header twice":      {URL: "https://h/", IdempotencyHeader: "My-Key", Headers: map[string]string{"my-key": "k"}},
 		"key header name":       {URL: "https://h/", IdempotencyHeader: "a b"},
-		"certain timeout":       {URL: "https://h/", Certain: httpjson.Certain{Refused: []int{504}}},
-		"certain success":       {URL: "https://h/", Certain: httpjson.Certain{NoEffect: []int{200}}},
-		"certain timeout code":  {URL: "https://h/", Certain: httpjson.Certain{NoEffectCodes: []string{"timeout"}}},
+		"certain timeout":       {URL: "https://h/", Certain: verdict.Certain{Refused: []int{504}}},
+		"certain success":       {URL: "https://h/", Certain: verdict.Certain{NoEffect: []int{200}}},
+		"certain timeout code":  {URL: "https://h/", Certain: verdict.Certain{NoEffectCodes: []string{"timeout"}}},
 	}
 	for _, name := range slices.Sorted(maps.Keys(configs)) {
 		if _, err := httpjson.New(configs[name]); onejob.CodeOf(err) != onejob.CodeMisconfigured {

@@ -14,6 +14,7 @@ import (
 	"github.com/onejob/onejob"
 	"github.com/onejob/onejob/provider"
 	"github.com/onejob/onejob/provider/httpjson"
+	"github.com/onejob/onejob/provider/verdict"
 )
 
 // row is an answer on the wire and what it must become.
@@ -142,7 +143,7 @@ func TestAnswerMeansWhatTheTableSays(t *testing.T) {
 	}
 }
 
-var declared = httpjson.Certain{
+var declared = verdict.Certain{
 	NoEffect: []int{409}, Refused: []int{500},
 	NoEffectCodes: []string{"E-NEVER"}, RefusedCodes: []string{"E-BUSY"},
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/onejob/onejob"
 	"github.com/onejob/onejob/provider"
 	"github.com/onejob/onejob/provider/transport"
+	"github.com/onejob/onejob/provider/verdict"
 	"golang.org/x/net/http/httpguts"
 )
 
@@ -25,8 +26,8 @@ func New(c Config) (*Adapter, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := c.checkCertain(); err != nil {
-		return nil, err
+	if err := c.Certain.Check(); err != nil {
+		return nil, c.errorf("%w", err)
 	}
 	carrier, err := transport.New(transport.Options{Proxy: c.Proxy, RootCAs: c.RootCAs})
 	if err != nil {
@@ -34,8 +35,8 @@ func New(c Config) (*Adapter, error) {
 	}
 	a := &Adapter{
 		url: target, header: header, keyHeader: c.IdempotencyHeader,
-		limits: c.Limits.OrDefault(), certain: c.Certain, secrets: c.secrets(),
-		transport: carrier, now: time.Now,
+		judge:   verdict.Judge{Limits: c.Limits.OrDefault(), Certain: c.Certain, Now: time.Now, API: runs},
+		secrets: c.secrets(), transport: carrier,
 	}
 	a.url.User = nil // it is in the header now
 	return a, nil
@@ -90,26 +91,6 @@ func (c Config) checkHeader(name, value string) error {
 		return c.errorf("header %q is set for every request: leave it out", name)
 	}
 	return nil
-}
-
-// checkCertain refuses to call a timeout, a success or a redirect certain.
-func (c Config) checkCertain() error {
-	for _, status := range slices.Concat(c.Certain.NoEffect, c.Certain.Refused) {
-
-		if status < 400 || status > 599 || timeoutStatus(status) {
-			return c.errorf("status %d cannot be declared certain: name a 4xx or 5xx that is no timeout", status)
-		}
-	}
-	for _, code := range slices.Concat(c.Certain.NoEffectCodes, c.Certain.RefusedCodes) {
-		if timeoutStatus(statusOfCode[code]) {
-			return c.errorf("code %q cannot be declared certain: it is a timeout", code)
-		}
-	}
-	return nil
-}
-
-func timeoutStatus(status int) bool {
-	return status == http.StatusRequestTimeout || status == http.StatusGatewayTimeout
 }
 
 // secrets returns what no detail may show: header values, and user and query of the

@@ -1,6 +1,7 @@
-package httpjson
+package verdict
 
 import (
+	"fmt"
 	"net/http"
 	"slices"
 	"strconv"
@@ -32,8 +33,8 @@ var statusOfCode = map[string]int{
 }
 
 // status returns the status that the error's first known code stands for, or 0.
-func (m message) status() int {
-	for _, code := range m.codes {
+func (m Message) status() int {
+	for _, code := range m.Codes {
 		if status := statusOfCode[code]; status != 0 {
 			return status
 		}
@@ -45,21 +46,40 @@ func (m message) status() int {
 }
 
 // quota says that a code tells of our account at the provider being exhausted.
-func (m message) quota() bool {
-	return slices.ContainsFunc(m.codes, func(code string) bool { return statusOfCode[code] == http.StatusPaymentRequired })
+func (m Message) quota() bool {
+	return slices.ContainsFunc(m.Codes, func(code string) bool { return statusOfCode[code] == http.StatusPaymentRequired })
 }
 
 // refused says that the provider declares the answer 'not now'. A timeout is never
 // certain, whatever code it carries.
-func (c Certain) refused(status int, m message) bool {
+func (c Certain) refused(status int, m Message) bool {
 	return !timeoutStatus(status) && (slices.Contains(c.Refused, status) || m.hasOneOf(c.RefusedCodes))
 }
 
 // noEffect says that the provider declares the answer a final no; see refused.
-func (c Certain) noEffect(status int, m message) bool {
+func (c Certain) noEffect(status int, m Message) bool {
 	return !timeoutStatus(status) && (slices.Contains(c.NoEffect, status) || m.hasOneOf(c.NoEffectCodes))
 }
 
-func (m message) hasOneOf(codes []string) bool {
-	return slices.ContainsFunc(m.codes, func(code string) bool { return slices.Contains(codes, code) })
+func (m Message) hasOneOf(codes []string) bool {
+	return slices.ContainsFunc(m.Codes, func(code string) bool { return slices.Contains(codes, code) })
+}
+
+// Check refuses to call a timeout, a success or a redirect certain.
+func (c Certain) Check() error {
+	for _, status := range slices.Concat(c.NoEffect, c.Refused) {
+		if status < 400 || status > 599 || timeoutStatus(status) {
+			return fmt.Errorf("status %d cannot be declared certain: name a 4xx or 5xx that is no timeout", status)
+		}
+	}
+	for _, code := range slices.Concat(c.NoEffectCodes, c.RefusedCodes) {
+		if timeoutStatus(statusOfCode[code]) {
+			return fmt.Errorf("code %q cannot be declared certain: it is a timeout", code)
+		}
+	}
+	return nil
+}
+
+func timeoutStatus(status int) bool {
+	return status == http.StatusRequestTimeout || status == http.StatusGatewayTimeout
 }

@@ -1,4 +1,4 @@
-package httpjson
+package verdict
 
 import (
 	"encoding/json"
@@ -40,6 +40,15 @@ func TestRetryAfterIsReadWithinReason(t *testing.T) {
 	}
 }
 
+// bodyIsResult is an API in which every body is a result.
+var bodyIsResult = API{
+	Read: func(m Message) (provider.Answer, bool) {
+		return provider.Answer{Certainty: provider.Succeeded, Result: m.Body}, !m.Failed
+	},
+	Usage:     func(Message) *provider.Usage { return nil },
+	Reference: func(r Received, m Message) string { return FirstReference(m.ID, r.Header.Get("Location")) },
+}
+
 // FuzzAnswer feeds the judge what a provider could send.
 func FuzzAnswer(f *testing.F) {
 	for _, status := range []int{0, 200, 202, 204, 302, 400, 402, 408, 429, 500, 503, 529} {
@@ -48,37 +57,38 @@ func FuzzAnswer(f *testing.F) {
 	f.Add(200, "", "", []byte(`{"a":1,"a":[{"b":"\u00e9"}]}`), byte(0))
 	f.Add(200, "", "", []byte(`{"error":null}`), byte(1))
 	f.Add(429, "", "", []byte(`{"error":{"code":"insufficient_quota"},"usage":0}`), byte(2))
-	a := &Adapter{limits: onejob.Limits{}.OrDefault(), now: time.Now}
+	j := Judge{Limits: onejob.Limits{}.OrDefault(), Now: time.Now, API: bodyIsResult}
 	f.Fuzz(func(t *testing.T, status int, hint, location string, body []byte, end byte) {
 		header := http.Header{"Retry-After": {hint}, "Location": {location}}
-		r := received{status: status, header: header, body: body}
+		r := Received{Status: status, Header: header, Body: body}
 		switch end % 4 {
 		case 1:
-			r.body, r.cut = nil, onejob.ReasonConnectionLost
+			r.Body, r.Cut = nil, onejob.ReasonConnectionLost
 		case 2:
-			r.body, r.length = nil, tooLongDeclared
+			r.Body, r.Length = nil, TooLongDeclared
 		case 3:
-			r.body, r.length = nil, tooLongFound
+			r.Body, r.Length = nil, TooLongFound
 		}
-		answer := a.clean(a.judge(r))
+		answer := j.Answer(r)
+		answer.Detail = provider.Secrets{}.Clean(answer.Detail)
 		checkAnswer(t, r, answer)
 	})
 }
 
-func checkAnswer(t *testing.T, r received, answer provider.Answer) {
+func checkAnswer(t *testing.T, r Received, answer provider.Answer) {
 	t.Helper()
 	switch answer.Certainty {
 	case provider.Succeeded:
-		if !json.Valid(answer.Result) || !utf8.Valid(answer.Result) || string(answer.Result) != string(r.body) {
+		if !json.Valid(answer.Result) || !utf8.Valid(answer.Result) || string(answer.Result) != string(r.Body) {
 			t.Errorf("succeeded with %q", answer.Result)
 		}
 	case provider.Accepted:
-		if r.status != http.StatusAccepted || answer.Reference == "" {
-			t.Errorf("accepted with status %d as %q", r.status, answer.Reference)
+		if r.Status != http.StatusAccepted || answer.Reference == "" {
+			t.Errorf("accepted with status %d as %q", r.Status, answer.Reference)
 		}
 	case provider.Failed:
-		if !certainStatus[r.status] && r.status/100 != 3 && !certainBody(r) {
-			t.Errorf("failed with status %d and body %q", r.status, r.body)
+		if !certainStatus[r.Status] && r.Status/100 != 3 && !certainBody(r) {
+			t.Errorf("failed with status %d and body %q", r.Status, r.Body)
 		}
 	case provider.Unknown:
 		if answer.Retryable {
@@ -101,14 +111,14 @@ var certainStatus = map[int]bool{
 
 // certainBody says that the body makes a failure certain where the status does not: a
 // 2xx that announced too much, an error of a certain code in a 2xx, a quota code.
-func certainBody(r received) bool {
-	if isSuccess(r.status) && r.length == tooLongDeclared {
+func certainBody(r Received) bool {
+	if isSuccess(r.Status) && r.Length == TooLongDeclared {
 		return true
 	}
 	var body map[string]json.RawMessage
-	if json.Unmarshal(r.body, &body) != nil {
+	if json.Unmarshal(r.Body, &body) != nil {
 		return false
 	}
-	m, _ := readMessage(r.body, 200)
-	return m.quota() || isSuccess(r.status) && m.failed && certainStatus[m.status()]
+	m, _ := Read(r.Body, 200)
+	return m.quota() || isSuccess(r.Status) && m.Failed && certainStatus[m.status()]
 }

@@ -1,4 +1,4 @@
-package httpjson
+package verdict
 
 import (
 	"net/http"
