@@ -11,6 +11,15 @@ import (
 type Counts struct {
 	Requests   int `json:"requests"`   // received, executed or not
 	Executions int `json:"executions"` // that had their effect
+	LookUps    int `json:"look_ups"`   // also those that found nothing
+	Cancels    int `json:"cancels"`    // asked for, agreed or not
+	Deliveries int `json:"deliveries"` // tries to deliver a callback
+}
+
+// reach says whether no count is below that of least.
+func (c Counts) reach(least Counts) bool {
+	return c.Requests >= least.Requests && c.Executions >= least.Executions &&
+		c.LookUps >= least.LookUps && c.Cancels >= least.Cancels && c.Deliveries >= least.Deliveries
 }
 
 // Totals say what happened to all requests.
@@ -40,6 +49,14 @@ func newBoard(ended <-chan struct{}) *board {
 	return &board{counts: map[string]*Counts{}, changed: make(chan struct{}), ended: ended}
 }
 
+// count returns the counts of a subject. The caller holds the lock.
+func (b *board) count(subject string) *Counts {
+	if b.counts[subject] == nil {
+		b.counts[subject] = &Counts{}
+	}
+	return b.counts[subject]
+}
+
 // The names under which a call is counted.
 func ofJob(job string) string                  { return "job " + job }
 func ofKey(key string) string                  { return "key " + key }
@@ -62,10 +79,7 @@ func (b *board) receive(c call) (ordinal int, err error) {
 		return 0, errFull
 	}
 	for _, subject := range c.subjects() {
-		if b.counts[subject] == nil {
-			b.counts[subject] = &Counts{}
-		}
-		b.counts[subject].Requests++
+		b.count(subject).Requests++
 	}
 	b.totals.Requests++
 	b.change()
@@ -83,6 +97,20 @@ func (b *board) execute(c call) {
 		b.totals.Repeated++
 	}
 	b.totals.Executions++
+	b.change()
+}
+
+// note counts what happened to a call beside its request. A full board keeps to the
+// subjects that it has.
+func (b *board) note(subjects []string, count func(*Counts)) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, subject := range subjects {
+		if b.counts[subject] != nil || len(b.counts) < mostSubjects {
+			count(b.count(subject))
+		}
+	}
+	count(&b.totals.Counts)
 	b.change()
 }
 
@@ -118,7 +146,7 @@ func (b *board) readTotals() Totals {
 func (b *board) await(ctx context.Context, subject string, least Counts) (Counts, error) {
 	for {
 		counts, changed := b.read(subject)
-		if counts.Requests >= least.Requests && counts.Executions >= least.Executions {
+		if counts.reach(least) {
 			return counts, nil
 		}
 		select {

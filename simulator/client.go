@@ -29,27 +29,6 @@ func NewClient(address string) *Client {
 // Close closes the client's idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// Subject is whose requests are counted: a job's, one attempt's of it, or a key's.
-type Subject struct {
-	Job     string
-	Attempt int // 0: all of the job's
-	Key     string
-}
-
-func (s Subject) query() url.Values {
-	query := url.Values{}
-	if s.Job != "" {
-		query.Set("job", s.Job)
-	}
-	if s.Attempt != 0 {
-		query.Set("attempt", strconv.Itoa(s.Attempt))
-	}
-	if s.Key != "" {
-		query.Set("key", s.Key)
-	}
-	return query
-}
-
 // AwaitRequest returns once the subject has sent count requests, and an error if ctx
 // or a minute is over before.
 func (c *Client) AwaitRequest(ctx context.Context, s Subject, count int) (Counts, error) {
@@ -60,6 +39,22 @@ func (c *Client) AwaitRequest(ctx context.Context, s Subject, count int) (Counts
 // error if ctx or a minute is over before.
 func (c *Client) AwaitExecution(ctx context.Context, s Subject, count int) (Counts, error) {
 	return c.await(ctx, s, "executions", count)
+}
+
+// AwaitLookUp returns once count look-ups of the subject's calls came in, and an error
+// if ctx or a minute is over before. So do AwaitCancel and AwaitDelivery.
+func (c *Client) AwaitLookUp(ctx context.Context, s Subject, count int) (Counts, error) {
+	return c.await(ctx, s, "look_ups", count)
+}
+
+// AwaitCancel waits for cancels, agreed to or not.
+func (c *Client) AwaitCancel(ctx context.Context, s Subject, count int) (Counts, error) {
+	return c.await(ctx, s, "cancels", count)
+}
+
+// AwaitDelivery waits for tries to deliver a callback: until they are answered.
+func (c *Client) AwaitDelivery(ctx context.Context, s Subject, count int) (Counts, error) {
+	return c.await(ctx, s, "deliveries", count)
 }
 
 func (c *Client) await(ctx context.Context, s Subject, what string, count int) (counts Counts, err error) {
@@ -77,6 +72,21 @@ func (c *Client) await(ctx context.Context, s Subject, what string, count int) (
 func (c *Client) Executions(ctx context.Context, s Subject) (counts Counts, err error) {
 	err = c.call(ctx, http.MethodGet, "executions", s.query(), nil, &counts)
 	return counts, err
+}
+
+// Deliveries returns the tries that the subject's callbacks had, the oldest first. The
+// newest 10,000 of all are kept.
+func (c *Client) Deliveries(ctx context.Context, s Subject) (tries []Delivery, err error) {
+	err = c.call(ctx, http.MethodGet, "deliveries", s.query(), nil, &tries)
+	return tries, err
+}
+
+// ForgetKey forgets the reply kept under the idempotency key (empty: under every key),
+// and returns how many there were: the next request with it is executed.
+func (c *Client) ForgetKey(ctx context.Context, key string) (int, error) {
+	var f forgotten
+	err := c.call(ctx, http.MethodPost, "forget", url.Values{"key": {key}}, nil, &f)
+	return f.Forgotten, err
 }
 
 // Totals returns the counts of all requests.
@@ -121,7 +131,7 @@ func (c *Client) call(ctx context.Context, method, verb string, query url.Values
 }
 
 func readControl(resp *http.Response, verb string, into any) error {
-	text, err := io.ReadAll(io.LimitReader(resp.Body, mostPlanBytes))
+	text, err := io.ReadAll(io.LimitReader(resp.Body, mostControlBytes))
 	if err != nil {
 		return fmt.Errorf("simulator: %s: %w", verb, err)
 	}

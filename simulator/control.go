@@ -6,9 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
-	"strconv"
-	"time"
 )
 
 // control registers the control API.
@@ -17,7 +14,9 @@ func (s *Simulator) control() {
 	s.mux.HandleFunc("GET /_simulator/totals", s.totals)
 	s.mux.HandleFunc("GET /_simulator/await", s.await)
 	s.mux.HandleFunc("POST /_simulator/release", s.release)
+	s.mux.HandleFunc("GET /_simulator/deliveries", s.listDeliveries)
 	s.mux.HandleFunc("POST /_simulator/plan", s.replacePlan)
+	s.mux.HandleFunc("POST /_simulator/forget", s.forgetKeys)
 	s.mux.HandleFunc("POST /_simulator/reset", func(w http.ResponseWriter, _ *http.Request) {
 		s.Reset()
 		w.WriteHeader(http.StatusNoContent)
@@ -31,7 +30,7 @@ func (s *Simulator) executions(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	era, _ := s.current()
-	counts, _ := era.board.read(subject)
+	counts, _ := era.board.read(subject.String())
 	writeJSON(w, counts)
 }
 
@@ -60,9 +59,9 @@ func (s *Simulator) await(w http.ResponseWriter, r *http.Request) {
 	era, _ := s.current()
 	ctx, cancel := context.WithTimeout(r.Context(), timeout)
 	defer cancel()
-	counts, err := era.board.await(ctx, subject, least)
+	counts, err := era.board.await(ctx, subject.String(), least)
 	if err != nil {
-		problem(w, http.StatusGatewayTimeout, fmt.Errorf("%d requests and %d executions so far: %w", counts.Requests, counts.Executions, err))
+		problem(w, http.StatusGatewayTimeout, fmt.Errorf("so far %s: %w", marshal(counts), err))
 		return
 	}
 	writeJSON(w, counts)
@@ -105,49 +104,26 @@ func (s *Simulator) replacePlan(w http.ResponseWriter, r *http.Request) {
 
 const mostPlanBytes = 64 << 10
 
-// readSubject reads whose counts a query means: job, job with attempt, or key.
-func readSubject(query url.Values) (string, error) {
-	job, key := query.Get("job"), query.Get("key")
-	switch {
-	case (job == "") == (key == ""):
-		return "", errors.New("name a job or a key")
-	case key != "":
-		return ofKey(key), nil
-	case query.Get("attempt") == "":
-		return ofJob(job), nil
+func (s *Simulator) listDeliveries(w http.ResponseWriter, r *http.Request) {
+	subject, err := readSubject(r.URL.Query())
+	if err != nil {
+		problem(w, http.StatusBadRequest, err)
+		return
 	}
-	attempt, err := strconv.Atoi(query.Get("attempt"))
-	return ofAttempt(job, attempt), err
+	era, _ := s.current()
+	writeJSON(w, era.deliveries.of(subject))
 }
 
-func readAwait(query url.Values) (subject string, least Counts, timeout time.Duration, err error) {
-	if subject, err = readSubject(query); err != nil {
-		return
-	}
-	if least.Requests, err = readCount(query.Get("requests")); err != nil {
-		return
-	}
-	if least.Executions, err = readCount(query.Get("executions")); err != nil {
-		return
-	}
-	if least == (Counts{}) {
-		err = errors.New("say how many requests or executions to wait for")
-		return
-	}
-	timeout = defaultAwait
-	if text := query.Get("timeout"); text != "" {
-		timeout, err = time.ParseDuration(text)
-	}
-	return subject, least, min(timeout, longestAwait), err
+// forgetKeys forgets the replies kept under the query's key, or under all.
+func (s *Simulator) forgetKeys(w http.ResponseWriter, r *http.Request) {
+	era, _ := s.current()
+	writeJSON(w, forgotten{Forgotten: era.kept.forget(r.URL.Query().Get("key"))})
 }
 
-func readCount(text string) (int, error) {
-	if text == "" {
-		return 0, nil
-	}
-	return strconv.Atoi(text)
+type forgotten struct {
+	Forgotten int `json:"forgotten"` // replies
 }
 
 func writeJSON(w http.ResponseWriter, value any) {
-	reply{status: http.StatusOK, header: map[string]string{"Content-Type": "application/json"}, body: marshal(value)}.write(w)
+	reply{status: http.StatusOK, header: jsonHeader(), body: marshal(value)}.write(w)
 }

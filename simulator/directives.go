@@ -5,13 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"time"
 )
 
-// Directives are the member "simulate" of an input: what shall happen to this request.
-// They compose, in the order of a request's life: latency and hold before it is
-// executed; execute_then_drop, hold_after, silence and late after that; the rest shapes
-// the reply.
+// Directives say what shall happen to a request. They are the member "simulate" of its
+// body, else the JSON in its header Onejob-Simulate. They compose, in the order of a
+// request's life: latency and hold before it is executed; execute_then_drop, hold_after,
+// silence and late after that; the rest shapes the reply, and what is told of the call
+// elsewhere.
 type Directives struct {
 	// As is the name by which the plan knows the request, in place of the job's ID: a
 	// run with other IDs meets the same faults. Alone it leaves the plan in charge.
@@ -21,22 +21,42 @@ type Directives struct {
 	// any. To the others the request has none.
 	Only string `json:"only,omitempty"`
 
-	Latency Duration `json:"latency,omitzero"` // of the execution
-	Hold    string   `json:"hold,omitempty"`   // received, and not executed until the name is released
+	// HonourKey says whether the request's idempotency key is honoured, whatever the plan
+	// and the options say.
+	HonourKey *bool `json:"honour_key,omitempty"`
+
+	Latency Duration `json:"latency,omitzero"` // of the execution; of an accepted request, of the acceptance
+	Hold    string   `json:"hold,omitempty"`   // received, and not executed (accepted) until the name is released
+
+	// Accept answers with a reference, by 202 (in a vendor's format: as that has it), and
+	// executes the request behind the connection.
+	Accept       bool     `json:"accept,omitempty"`
+	LocationOnly bool     `json:"location_only,omitempty"` // the reference of a 202 stands in its header Location only
+	RunFor       Duration `json:"run_for,omitzero"`        // from the acceptance to the execution
+	RunUntil     string   `json:"run_until,omitempty"`     // accepted, and not executed until the name is released
 
 	ExecuteThenDrop bool     `json:"execute_then_drop,omitempty"` // executed, then the connection closes without a reply
 	HoldAfter       string   `json:"hold_after,omitempty"`        // executed, and not answered until the name is released
 	Silence         bool     `json:"silence,omitempty"`           // executed, and not answered until the job's ID (without one: "silence") is released as a name
 	Late            Duration `json:"late,omitzero"`               // between the execution and the reply
 
-	Status     int               `json:"status,omitempty"` // of the reply; 0: 200
+	Status     int               `json:"status,omitempty"` // of the reply; 0: 200, of an accepted request 202
 	Execute    *bool             `json:"execute,omitempty"`
 	RetryAfter HeaderText        `json:"retry_after,omitempty"`
 	Headers    map[string]string `json:"headers,omitempty"`
-	Body       *string           `json:"body,omitempty"`   // of the reply, as it is
-	Answer     json.RawMessage   `json:"answer,omitempty"` // the reply's member answer
-	Usage      json.RawMessage   `json:"usage,omitempty"`  // the reply's member usage; null: none
+	ClockSkew  Duration          `json:"clock_skew,omitzero"` // by which the header Date is ahead
+	Body       *string           `json:"body,omitempty"`      // of the reply, as it is
+	Answer     json.RawMessage   `json:"answer,omitempty"`    // the reply's member answer
+	Usage      json.RawMessage   `json:"usage,omitempty"`     // the reply's member usage; null: none
+	Error      json.RawMessage   `json:"error,omitempty"`     // the reply's member error, also of a 2xx
 	CutBody    bool              `json:"cut_body,omitempty"`
+
+	// Outcome is what look-ups and callbacks tell of the executed call: succeeded (the
+	// default), failed or cancelled.
+	Outcome  State     `json:"outcome,omitempty"`
+	LookUp   *LookUps  `json:"look_up,omitempty"`
+	Cancel   *Cancels  `json:"cancel,omitempty"`
+	Callback *Callback `json:"callback,omitempty"` // of a request with the header Onejob-Callback
 }
 
 // executes says whether the request has its effect. Unless Execute says so, a status by
@@ -50,6 +70,11 @@ func (d Directives) executes() bool {
 		return false
 	}
 	return d.Status < 300 || d.Status >= 500
+}
+
+// answersAtOnce says whether a reply is under way as soon as the request is executed.
+func (d Directives) answersAtOnce() bool {
+	return d.HoldAfter == "" && !d.Silence && d.Late == 0
 }
 
 // onlyNames says that the directives leave the plan in charge.
@@ -66,56 +91,14 @@ func (d Directives) check() error {
 	if d.Status != 0 && (d.Status < 200 || d.Status > 999) {
 		return fmt.Errorf("status %d is none: use 200 to 999", d.Status)
 	}
-	if d.Latency < 0 || d.Late < 0 {
-		return errors.New("latency and late cannot be negative")
+	if d.Latency < 0 || d.Late < 0 || d.RunFor < 0 {
+		return errors.New("latency, late and run_for cannot be negative")
 	}
-	return nil
-}
-
-// readDirectives returns the directives in an input; none if it is no object or has no
-// member simulate.
-func readDirectives(input []byte) (Directives, error) {
-	if !json.Valid(input) {
-		return Directives{}, errors.New("the body is not JSON")
-	}
-	var object struct {
-		Simulate json.RawMessage `json:"simulate"`
-	}
-	if json.Unmarshal(input, &object) != nil || object.Simulate == nil {
-		return Directives{}, nil
-	}
-	var d Directives
-	strict := json.NewDecoder(bytes.NewReader(object.Simulate))
-	strict.DisallowUnknownFields()
-	if err := strict.Decode(&d); err != nil {
-		return Directives{}, fmt.Errorf("simulate cannot be read: %w", err)
-	}
-	return d, d.check()
-}
-
-// Duration is a [time.Duration] that reads and writes as Go does: "1.5s".
-type Duration time.Duration
-
-// MarshalText implements [encoding.TextMarshaler].
-func (d Duration) MarshalText() ([]byte, error) { return []byte(time.Duration(d).String()), nil }
-
-// UnmarshalText implements [encoding.TextUnmarshaler].
-func (d *Duration) UnmarshalText(text []byte) error {
-	parsed, err := time.ParseDuration(string(text))
-	*d = Duration(parsed)
-	return err
-}
-
-// HeaderText is a header's value; in JSON a string or a number.
-type HeaderText string
-
-// UnmarshalJSON implements [json.Unmarshaler].
-func (h *HeaderText) UnmarshalJSON(text []byte) error {
-	if len(text) > 0 && text[0] != '"' {
-		var number json.Number
-		err := json.Unmarshal(text, &number)
-		*h = HeaderText(number)
+	if err := d.Outcome.checkEnd(); err != nil {
 		return err
 	}
-	return json.Unmarshal(text, (*string)(h))
+	if d.Callback != nil {
+		return d.Callback.check()
+	}
+	return nil
 }

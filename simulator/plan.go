@@ -18,6 +18,8 @@ type Plan struct {
 	LateBy    Duration        `json:"late_by,omitzero"`
 	Status    map[int]float64 `json:"status,omitempty"` // shares by the status that they get
 	Latency   Duration        `json:"latency,omitzero"` // of every execution
+
+	HonourKeys map[string]bool `json:"honour_keys,omitempty"` // by provider's name, in place of what the options say
 }
 
 // Draw returns what happens to the ordinal-th request of the name, counted from 1.

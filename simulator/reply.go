@@ -1,11 +1,14 @@
 package simulator
 
 import (
+	"cmp"
 	"encoding/hex"
 	"encoding/json"
 	"maps"
 	"net/http"
 	"strconv"
+	"strings"
+	"time"
 )
 
 // reply is what a client reads.
@@ -23,7 +26,7 @@ type replyBody struct {
 	Echo     string          `json:"echo"` // SHA-256 of the input, in hex
 	Answer   json.RawMessage `json:"answer,omitempty"`
 	Usage    json.RawMessage `json:"usage,omitempty"`
-	Error    *replyError     `json:"error,omitempty"`
+	Error    json.RawMessage `json:"error,omitempty"`
 }
 
 type replyError struct {
@@ -38,41 +41,81 @@ type usage struct {
 
 // reply composes the call's reply. The same call gets the same bytes.
 func (c call) reply() reply {
-	answer := reply{status: http.StatusOK, header: map[string]string{"Content-Type": "application/json"}}
+	return c.shape(reply{status: http.StatusOK, header: jsonHeader()}, c.body)
+}
+
+// accepted is the reply to a call that is executed later.
+func (r *run) accepted(req *http.Request) reply {
+	answer := reply{status: http.StatusAccepted, header: jsonHeader()}
+	answer.header["Location"] = "http://" + req.Host + strings.TrimSuffix(req.URL.EscapedPath(), "/") + "/ref/" + r.id
+	return r.shape(answer, func(int) []byte {
+		if r.LocationOnly {
+			return marshal(outcome{Status: Queued})
+		}
+		return marshal(outcome{ID: r.id, Status: Queued})
+	})
+}
+
+// shape gives an answer what the directives say of it.
+func (c call) shape(answer reply, body func(status int) []byte) reply {
 	if c.Status != 0 {
 		answer.status = c.Status
 	}
 	if c.RetryAfter != "" {
 		answer.header["Retry-After"] = string(c.RetryAfter)
 	}
+	if c.ClockSkew != 0 {
+		answer.header["Date"] = skewedDate(c.ClockSkew)
+	}
 	maps.Copy(answer.header, c.Headers)
-	if answer.body = c.body(answer.status); c.Body != nil {
+	if answer.body = body(answer.status); c.Body != nil {
 		answer.body = []byte(*c.Body)
 	}
 	return answer
 }
 
+func skewedDate(skew Duration) string {
+	return time.Now().UTC().Add(time.Duration(skew)).Format(http.TimeFormat)
+}
+
+func jsonHeader() map[string]string { return map[string]string{"Content-Type": "application/json"} }
+
 func (c call) body(status int) []byte {
 	body := replyBody{
-		Provider: c.provider, Job: c.job, Attempt: c.attempt, Echo: hex.EncodeToString(c.digest[:]),
-		Answer: c.Answer, Usage: c.Usage,
-	}
-	if body.Provider == "" {
-		body.Provider = "simulator"
+		Provider: cmp.Or(c.provider, "simulator"), Job: c.job, Attempt: c.attempt, Echo: hex.EncodeToString(c.digest[:]),
+		Answer: c.Answer, Usage: c.Usage, Error: c.Error,
 	}
 	if status >= http.StatusMultipleChoices {
-		body.Error = &replyError{Code: status, Message: "simulated"}
+		if body.Error == nil {
+			body.Error = marshal(replyError{Code: status, Message: "simulated"})
+		}
 		return marshal(body)
 	}
-	if body.Answer == nil {
+	if body.Answer == nil && body.Error == nil {
 		body.Answer = json.RawMessage(`"done"`)
 	}
-	if body.Usage == nil {
-		body.Usage = marshal(usage{InputTokens: 1 + c.length/bytesPerToken, OutputTokens: tokensPerAnswer})
-	} else if string(body.Usage) == "null" {
-		body.Usage = nil
-	}
+	body.Usage = c.usage()
 	return marshal(body)
+}
+
+// usage is what the call used; nothing if the directives say so.
+func (c call) usage() json.RawMessage {
+	switch {
+	case c.Usage == nil:
+		return marshal(usage{InputTokens: 1 + c.length/bytesPerToken, OutputTokens: tokensPerAnswer})
+	case string(c.Usage) == "null":
+		return nil
+	}
+	return c.Usage
+}
+
+// result is the call's result, as a look-up tells it: the body of its reply, if that is
+// JSON.
+func (c call) result() json.RawMessage {
+	if c.Body != nil && json.Valid([]byte(*c.Body)) {
+		return json.RawMessage(*c.Body)
+	}
+	return c.body(http.StatusOK)
 }
 
 // What the simulator counts as usage.
@@ -111,6 +154,9 @@ func (a reply) writeHalf(w http.ResponseWriter) {
 }
 
 func (a reply) writeHead(w http.ResponseWriter) {
+	if w.Header().Get("Content-Length") == "" {
+		w.Header().Set("Content-Length", strconv.Itoa(len(a.body)))
+	}
 	for name, value := range a.header {
 		w.Header().Set(name, value)
 	}
@@ -121,7 +167,7 @@ func (a reply) writeHead(w http.ResponseWriter) {
 func problem(w http.ResponseWriter, status int, err error) {
 	reply{
 		status: status,
-		header: map[string]string{"Content-Type": "application/json"},
+		header: jsonHeader(),
 		body:   marshal(map[string]any{"error": replyError{Code: status, Message: err.Error()}}),
 	}.write(w)
 }

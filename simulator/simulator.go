@@ -1,16 +1,3 @@
-// Package simulator is a provider that misbehaves on request. It is a real HTTP server
-// with real connections: it can take a request and never answer, execute and hang up,
-// answer late, in part, or with any status, and it counts what it was asked and what it
-// executed, so that a test can say how often an effect really happened.
-//
-// POST /v1/run, or /v1/run/NAME to play the provider NAME, executes a JSON body. What
-// goes wrong is said by the body's member "simulate" ([Directives]), else by the seeded
-// [Plan]. The control API below /_simulator/ counts, releases, waits and resets;
-// [Client] speaks it. It has no authentication: the simulator is for tests and
-// demonstrations.
-//
-// Everything lives in memory and within bounds: bodies, requests in flight, names,
-// waits. It imports nothing of this module.
 package simulator
 
 import (
@@ -31,6 +18,10 @@ const (
 	mostSubjects     = 1 << 20 // jobs, attempts and keys counted between two resets
 	mostGates        = 10_000  // names held or released between two resets
 	mostKeptBytes    = 256 << 20
+	mostRuns         = 50_000 // calls that can be looked up: the newest
+	mostErrands      = 10_000 // accepted calls and callbacks under way
+	mostDeliveries   = 10_000 // tries that are remembered: the newest
+	mostControlBytes = 16 << 20
 	longestAwait     = time.Minute
 	defaultAwait     = 10 * time.Second
 	headerTimeout    = 10 * time.Second
@@ -45,11 +36,19 @@ type Options struct {
 	// without being executed again.
 	HonourKeys bool
 	KeyHeader  string // the header that carries the key; empty: Idempotency-Key
+	MostKeys   int    // the newest so many keys are remembered; 0: all
+
+	// CallbackSecret signs callbacks; see [CheckSecret]. Without one there are none: a
+	// request whose directives want one is refused.
+	CallbackSecret string
+
+	ClockSkew time.Duration // by which the header Date of every answer is ahead
 }
 
 // Simulator is an [http.Handler]. Its methods may be called concurrently.
 type Simulator struct {
 	options  Options
+	signer   *signer // nil: no callbacks
 	mux      *http.ServeMux
 	inFlight chan struct{}
 	waiters  chan struct{}
@@ -61,42 +60,74 @@ type Simulator struct {
 
 // era is all that a reset forgets.
 type era struct {
-	board *board
-	gates *gates
-	kept  *replies
-	ended chan struct{}
+	board      *board
+	gates      *gates
+	kept       *replies
+	runs       *runs
+	deliveries *deliveries
+	errands    *errands
+	signer     *signer
+
+	ctx context.Context // ends with the era
+	end context.CancelFunc
 }
 
-// New returns a simulator.
+// New returns a simulator. It panics if the options have a callback secret that
+// [CheckSecret] refuses.
 func New(o Options) *Simulator {
 	if o.KeyHeader == "" {
 		o.KeyHeader = "Idempotency-Key"
 	}
 	s := &Simulator{
-		options: o, plan: o.Plan, era: newEra(), mux: http.NewServeMux(),
+		options: o, plan: o.Plan, mux: http.NewServeMux(),
 		inFlight: make(chan struct{}, mostInFlight), waiters: make(chan struct{}, mostWaiters),
 	}
-	s.mux.HandleFunc("POST /v1/run", s.run)
-	s.mux.HandleFunc("POST /v1/run/{name...}", s.run)
+	if o.CallbackSecret != "" {
+		made, err := newSigner(o.CallbackSecret)
+		if err != nil {
+			panic(err)
+		}
+		s.signer = made
+	}
+	s.era = s.newEra()
+	s.routes()
 	s.control()
 	return s
 }
 
-func newEra() *era {
-	ended := make(chan struct{})
-	return &era{board: newBoard(ended), gates: newGates(), kept: newReplies(), ended: ended}
+func (s *Simulator) newEra() *era {
+	ctx, end := context.WithCancel(context.Background())
+	board := newBoard(ctx.Done())
+	return &era{
+		board: board, gates: newGates(), kept: newReplies(s.options.MostKeys), runs: newRuns(),
+		deliveries: &deliveries{board: board}, errands: &errands{}, signer: s.signer,
+		ctx: ctx, end: end,
+	}
 }
 
 // ServeHTTP implements [http.Handler].
-func (s *Simulator) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.mux.ServeHTTP(w, r) }
+func (s *Simulator) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if s.options.ClockSkew != 0 {
+		w.Header().Set("Date", skewedDate(Duration(s.options.ClockSkew)))
+	}
+	s.mux.ServeHTTP(w, r)
+}
 
-// Reset forgets every count, name and reply, restores the plan of the options, and
-// drops the requests in flight without a reply.
+// Reset forgets every count, name, call and reply, restores the plan of the options,
+// drops the requests in flight without a reply, and ends what runs beside them.
 func (s *Simulator) Reset() {
+	before := s.nextEra()
+	before.end()
+	before.errands.end()
+}
+
+// nextEra begins a new era and returns the one before.
+func (s *Simulator) nextEra() *era {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	close(s.era.ended)
-	s.era, s.plan = newEra(), s.options.Plan
+	before := s.era
+	s.era, s.plan = s.newEra(), s.options.Plan
+	return before
 }
 
 // SetPlan replaces the plan for requests that arrive from now on.

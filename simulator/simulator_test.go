@@ -46,6 +46,8 @@ type request struct {
 	key     string
 	body    string
 	path    string // behind /v1/run
+
+	callback string // URL
 }
 
 // simulate returns an input with the directives.
@@ -69,6 +71,9 @@ func (r *rig) do(ctx context.Context, q request) (answer, error) {
 	req.Header.Set("Onejob-Attempt", strconv.Itoa(q.attempt))
 	if q.key != "" {
 		req.Header.Set("Idempotency-Key", q.key)
+	}
+	if q.callback != "" {
+		req.Header.Set("Onejob-Callback", q.callback)
 	}
 	resp, err := r.http.Do(req)
 	if err != nil {
@@ -107,8 +112,8 @@ func (r *rig) mustCount(s simulator.Subject, requests, executions int) {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	if want := (simulator.Counts{Requests: requests, Executions: executions}); counts != want {
-		r.t.Errorf("%+v: %+v, want %+v", s, counts, want)
+	if counts.Requests != requests || counts.Executions != executions {
+		r.t.Errorf("%+v: %+v, want %d requests and %d executions", s, counts, requests, executions)
 	}
 }
 
