@@ -85,7 +85,8 @@ func (p Plan) afterFailure(attempts []Attempt, next Step) Step {
 	fallback, hasFallback := p.fallback(attempts)
 	hint := time.Duration(last.RetryAfter)
 	failures := trailingRetryable(attempts)
-	if last.Retryable && (!hasFallback || countTries(failures) < triesPerProvider && hint <= patience) {
+	mayRetry := last.Reason != ReasonProviderSilent && hint <= patience && countTries(failures) < triesPerProvider
+	if last.Retryable && (mayRetry || !hasFallback) {
 		next.Provider, next.Role = last.Provider, "retry"
 		next.After = max(hint, p.backoff(next.Number, len(failures)))
 		return next
@@ -109,11 +110,11 @@ func (p Plan) fallback(attempts []Attempt) (string, bool) {
 	return p.Providers[tried+1], true
 }
 
-// countTries counts the attempts against MaxAttempts. One that never started tried
+// countTries counts the attempts against MaxAttempts. One that called nobody tried
 // nothing.
 func countTries(attempts []Attempt) (n int) {
 	for _, a := range attempts {
-		if a.Reason != ReasonNeverStarted {
+		if a.Reason != ReasonNeverStarted && a.Reason != ReasonProviderSilent {
 			n++
 		}
 	}

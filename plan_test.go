@@ -31,6 +31,12 @@ func neverStarted(provider string) onejob.Attempt {
 	return a
 }
 
+func providerSilent(provider string) onejob.Attempt {
+	a := retryable(provider)
+	a.Reason = onejob.ReasonProviderSilent
+	return a
+}
+
 func in(state onejob.AttemptState, provider string) onejob.Attempt {
 	return onejob.Attempt{Provider: provider, State: state}
 }
@@ -74,6 +80,8 @@ func TestPlanNamesTheNextStep(t *testing.T) {
 		{"nothing was tried: the primary", threeProviders(3), closed(onejob.StatusAccepted, history()), attempt(1, "primary", "primary")},
 		{"without effect: the same provider again", threeProviders(3), history(retryable("primary")), attempt(2, "primary", "retry")},
 		{"twice without effect: the fallback", threeProviders(3), history(retryable("primary"), retryable("primary")), attempt(3, "second", "fallback")},
+		{"not called, for its silence to others: the fallback at once", threeProviders(3), history(providerSilent("primary")), attempt(2, "second", "fallback")},
+		{"not called and no fallback: the same provider, as often as it takes", alone(1), history(providerSilent("primary"), providerSilent("primary")), attempt(3, "primary", "retry")},
 		{"a final no: the fallback at once", threeProviders(3), history(rejected("primary")), attempt(2, "second", "fallback")},
 		{"a retry that ends in a final no: the fallback", threeProviders(3), history(retryable("primary"), rejected("primary")), attempt(3, "second", "fallback")},
 		{"the fallback is retried too", threeProviders(9), history(rejected("primary"), retryable("second")), attempt(3, "second", "retry")},

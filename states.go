@@ -90,9 +90,10 @@ type Reason string
 // The reasons this module writes. An adapter may add its own.
 const (
 	// Failed: provably without effect, worth another try.
-	ReasonNotSent      Reason = "not_sent"      // no byte of the request was written
-	ReasonRefused      Reason = "refused"       // the provider is too busy and said so without doing anything
-	ReasonNeverStarted Reason = "never_started" // the attempt was handed out and never ran; its number is fenced
+	ReasonNotSent        Reason = "not_sent"        // no byte of the request was written
+	ReasonRefused        Reason = "refused"         // the provider is too busy and said so without doing anything
+	ReasonProviderSilent Reason = "provider_silent" // not called: too many attempts listen to the provider's silence already
+	ReasonNeverStarted   Reason = "never_started"   // the attempt was handed out and never ran; its number is fenced
 
 	// Failed: a final answer.
 	ReasonRejected        Reason = "rejected"         // the provider does not take this request
@@ -100,6 +101,12 @@ const (
 	ReasonTooLarge        Reason = "too_large"        // the answer announced more bytes than the limit
 	ReasonUnknownProvider Reason = "unknown_provider" // the worker's configuration does not name the provider
 	ReasonResolved        Reason = "resolved"         // an operator said so
+	ReasonNotFound        Reason = "not_found"        // the provider does not know the call, and its configuration says that this is certain
+
+	// Failed: an answer that is no result.
+	ReasonContractViolation Reason = "contract_violation" // refusal, content filter, no choice, cut by length, …: the detail names it
+	ReasonProviderFailed    Reason = "provider_failed"    // the provider ran the call and says that it failed
+	ReasonProviderCancelled Reason = "provider_cancelled" // the provider says that the call was cancelled
 
 	// Either: the adapter gave none.
 	ReasonUnspecified Reason = "unspecified"
@@ -110,6 +117,7 @@ const (
 	ReasonConnectionLost Reason = "connection_lost" // reset or closed after the request was written
 	ReasonUnreadable     Reason = "unreadable"      // an answer that cannot be read as one
 	ReasonServerError    Reason = "server_error"    // a status that does not say whether there was an effect
+	ReasonInProgress     Reason = "in_progress"     // the provider says that it is still at it
 	ReasonAwaitingAnswer Reason = "awaiting_answer" // the provider took it and will answer elsewhere
 	ReasonWorkerLost     Reason = "worker_lost"     // nobody listens any more: the worker died or lost the attempt
 	ReasonWorkerShutdown Reason = "worker_shutdown" // the worker ended before the answer came

@@ -17,6 +17,7 @@ type Options struct {
 	Catalog   onejob.Catalog
 	Tell      Teller
 	Observer  Observer
+	Listening Listening
 	Logger    *slog.Logger
 	Drain     time.Duration // what a call in flight gets when the worker stops
 }
@@ -32,6 +33,15 @@ type Observer interface {
 	AttemptBecame(provider string, state onejob.AttemptState, reason onejob.Reason)
 	RaceLost(provider string)
 	DuplicateAnswered()
+}
+
+// Listening keeps the books on attempts whose provider has fallen silent, so that they
+// take nothing from those that work, and are not without number.
+type Listening interface {
+	// Full says that as many attempts on the provider listen as may.
+	Full(provider string) bool
+	// Begin counts one more, until end is called.
+	Begin(provider string) (end func())
 }
 
 // Activities are registered with a worker; the workflow names them by method.

@@ -92,6 +92,10 @@ func (e *execution) call(ctx context.Context, started postgres.Started) provider
 	if ctx.Err() != nil {
 		return provider.Answer{Certainty: provider.Failed, Reason: onejob.ReasonNotSent, Retryable: true, Detail: "given up before it was sent"}
 	}
+	if e.Listening.Full(e.in.Provider) {
+		return provider.Answer{Certainty: provider.Failed, Reason: onejob.ReasonProviderSilent, Retryable: true, RetryAfter: silentProviderPause,
+			Detail: "not called: as many attempts on this provider as this worker allows are listening to its silence"}
+	}
 	callCtx, hangUp := context.WithCancel(e.alive)
 	defer hangUp()
 	answers := make(chan provider.Answer, 1)
@@ -103,6 +107,10 @@ func (e *execution) call(ctx context.Context, started postgres.Started) provider
 // unknownProviderPause is what a worker with a newer configuration gets to take the next
 // attempt: workers are replaced one after the other.
 const unknownProviderPause = time.Minute
+
+// silentProviderPause is what a provider that answers nobody gets before the next
+// attempt.
+const silentProviderPause = 30 * time.Second
 
 // ask calls the provider. An adapter that panics may have sent its request before.
 func (e *execution) ask(ctx context.Context, p provider.Provider, started postgres.Started) (answer provider.Answer) {

@@ -28,7 +28,8 @@ type listener struct {
 	*execution
 	answers  <-chan provider.Answer
 	hangUp   context.CancelFunc
-	recorded bool // Postgres has the silence
+	recorded bool   // Postgres has the silence
+	takeBack func() // ends the listening that was begun, if it was
 }
 
 // listen returns the answer. One that did not come is Unknown, with the reason why the
@@ -40,6 +41,11 @@ func (l *listener) listen(ctx context.Context) provider.Answer {
 	defer end.Stop()
 	looks := time.NewTicker(lookEvery)
 	defer looks.Stop()
+	defer func() {
+		if l.takeBack != nil {
+			l.takeBack()
+		}
+	}()
 	given, stopping := ctx.Done(), activity.GetWorkerStopChannel(ctx)
 	var look <-chan time.Time // ticks once Temporal tells us nothing any more
 	for pause := time.Second; ; {
@@ -47,6 +53,7 @@ func (l *listener) listen(ctx context.Context) provider.Answer {
 		case answer := <-l.answers:
 			return answer
 		case <-silence.C:
+			l.giveWay()
 			if !l.tellSilence() {
 				silence.Reset(pause)
 				pause = min(2*pause, longestPause)
@@ -90,6 +97,13 @@ func (l *listener) answerWithin(moment time.Duration) (provider.Answer, bool) {
 		return answer, true
 	case <-last.C:
 		return provider.Answer{}, false
+	}
+}
+
+// giveWay lets others work in this attempt's place while it only listens.
+func (l *listener) giveWay() {
+	if l.takeBack == nil {
+		l.takeBack = l.Listening.Begin(l.in.Provider)
 	}
 }
 

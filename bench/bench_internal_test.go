@@ -22,8 +22,9 @@ func TestBareWorkerHasTheSettingsOfOurs(t *testing.T) {
 			t.Errorf("%s is %s in package worker, %s in the benchmark", name, ours.values[name], bare.values[name])
 		}
 	}
-	// These say how a worker stops and how often it sends heartbeats, which no bare activity does.
-	aside := []string{"MaxHeartbeatThrottleInterval", "DefaultHeartbeatThrottleInterval", "WorkerStopTimeout"}
+	// The tuner holds the shared numbers. The others say how a worker stops and how often it
+	// sends heartbeats, which no bare activity does.
+	aside := []string{"Tuner", "MaxHeartbeatThrottleInterval", "DefaultHeartbeatThrottleInterval", "WorkerStopTimeout", "OnFatalError"}
 	for _, option := range ours.options {
 		if !slices.Contains(bare.options, option) && !slices.Contains(aside, option) {
 			t.Errorf("package worker sets %s, the benchmark's bare worker does not", option)

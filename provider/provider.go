@@ -36,6 +36,7 @@ type Call struct {
 	Kind           string // of the job
 	Input          json.RawMessage
 	IdempotencyKey string // one per attempt, the same for a re-ask of it
+	Body           []byte // of a re-ask: what was sent; see [ReAsker]
 }
 
 // Answer is what became of a call.
@@ -50,11 +51,16 @@ type Answer struct {
 	Usage      *Usage          // nil: the answer carried none
 }
 
-// Usage is what a provider says it counted. Units are tokens.
+// Usage is what a call used.
 type Usage struct {
-	InputTokens       int64 `json:"input_tokens"`
-	CachedInputTokens int64 `json:"cached_input_tokens,omitempty"`
-	OutputTokens      int64 `json:"output_tokens"`
+	InputTokens       int64  `json:"input_tokens"`                  // cached ones among them
+	CachedInputTokens int64  `json:"cached_input_tokens,omitempty"` // read from the provider's cache
+	OutputTokens      int64  `json:"output_tokens"`                 // reasoning among them
+	ReasoningTokens   int64  `json:"reasoning_tokens,omitempty"`
+	Images            int64  `json:"images,omitempty"`
+	Milliseconds      int64  `json:"milliseconds,omitempty"` // of audio or video, where the API counts those
+	Model             string `json:"model,omitempty"`        // that served the call, as the answer says
+	Estimated         bool   `json:"estimated,omitempty"`    // counted by us: the answer told no usage
 }
 
 // Adapter speaks to one provider.
@@ -71,6 +77,15 @@ type Provider struct {
 	Adapter   Adapter
 	Timeout   time.Duration
 	ListenFor time.Duration
+	LookUp    *LookUpPolicy // of a [LookUpper]; nil: it is not asked
+	ReAsk     *ReAskPolicy  // of a [ReAsker]; nil: it is not asked again
+	Limits    Limits
+}
+
+// Limits bound what is sent to a provider, by all workers together. Zero: no bound.
+type Limits struct {
+	Concurrent int     // calls at once
+	PerSecond  float64 // calls
 }
 
 // Registry holds the providers of a process by name. It does not change once made.

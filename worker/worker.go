@@ -30,6 +30,8 @@ type Config struct {
 	TaskQueue        string        // default [workflows.TaskQueue]
 	HeartbeatTimeout time.Duration // default 30 s; silence of a worker that makes its attempts unknown
 	Drain            time.Duration // default 30 s; what calls in flight get when the worker stops
+	Working          int           // default 4000; attempts at once whose providers are not silent yet
+	Listening        int           // default 2000; attempts at once that listen to one silent provider
 	ReconcileEvery   time.Duration // default 5 s; how often the reconciler looks
 	RelaunchAfter    time.Duration // default 1 min; how often an open job's workflow is looked for
 	Metrics          *Metrics      // default: counted and not served
@@ -50,6 +52,7 @@ type Worker struct {
 	config     Config
 	temporal   worker.Worker
 	reconciler *reconciler
+	slots      *attemptSlots
 	fatal      chan error // what made Temporal's worker give up
 }
 
@@ -57,6 +60,7 @@ type Worker struct {
 // goroutine and a connection, so there is room for thousands beside those that work.
 const (
 	concurrentAttempts      = 4000
+	listeningAttempts       = 2000 // on one provider
 	concurrentLocal         = 200
 	concurrentWorkflowTasks = 100
 	pollers                 = 10 // of each kind; see docs/performance.md for what other numbers did
@@ -75,9 +79,14 @@ func New(config Config, options ...Option) (*Worker, error) {
 		return nil, onejob.Errorf(onejob.CodeMisconfigured, "no provider is configured: name one in onejob.yaml, or pass worker.WithProvider")
 	}
 	runs := workflows.Runs{Client: config.Temporal, TaskQueue: config.TaskQueue}
-	w := &Worker{config: config, reconciler: newReconciler(config, runs), fatal: make(chan error, 1)}
-	temporalOptions := config.temporalOptions()
-	temporalOptions.OnFatalError = w.giveUp
+	w := &Worker{
+		config: config, reconciler: newReconciler(config, runs), fatal: make(chan error, 1),
+		slots: newAttemptSlots(config.Working, config.Listening),
+	}
+	temporalOptions, err := w.temporalOptions()
+	if err != nil {
+		return nil, err
+	}
 	w.temporal = worker.New(config.Temporal, config.TaskQueue, temporalOptions)
 	w.register(runs)
 	return w, nil
@@ -87,6 +96,8 @@ func (c Config) orDefault() Config {
 	c.TaskQueue = cmp.Or(c.TaskQueue, workflows.TaskQueue)
 	c.HeartbeatTimeout = cmp.Or(c.HeartbeatTimeout, 30*time.Second)
 	c.Drain = cmp.Or(c.Drain, 30*time.Second)
+	c.Working = cmp.Or(c.Working, concurrentAttempts)
+	c.Listening = cmp.Or(c.Listening, listeningAttempts)
 	c.ReconcileEvery = cmp.Or(c.ReconcileEvery, 5*time.Second)
 	c.RelaunchAfter = cmp.Or(c.RelaunchAfter, time.Minute)
 	c.Logger = cmp.Or(c.Logger, slog.Default())
@@ -99,18 +110,34 @@ func (c Config) orDefault() Config {
 	return c
 }
 
-func (c Config) temporalOptions() worker.Options {
+func (w *Worker) temporalOptions() (worker.Options, error) {
+	tuner, err := w.tuner()
+	every := w.config.HeartbeatTimeout / 3
 	return worker.Options{
-		MaxConcurrentActivityExecutionSize:      concurrentAttempts,
-		MaxConcurrentLocalActivityExecutionSize: concurrentLocal,
-		MaxConcurrentWorkflowTaskExecutionSize:  concurrentWorkflowTasks,
-		MaxConcurrentActivityTaskPollers:        pollers,
-		MaxConcurrentWorkflowTaskPollers:        pollers,
-		MaxHeartbeatThrottleInterval:            c.HeartbeatTimeout / 3,
-		DefaultHeartbeatThrottleInterval:        c.HeartbeatTimeout / 3,
-		WorkerStopTimeout:                       c.Drain + recordingTime,
-		DisableRegistrationAliasing:             true,
+		Tuner:                            tuner,
+		MaxConcurrentActivityTaskPollers: pollers,
+		MaxConcurrentWorkflowTaskPollers: pollers,
+		MaxHeartbeatThrottleInterval:     every,
+		DefaultHeartbeatThrottleInterval: every,
+		WorkerStopTimeout:                w.config.Drain + recordingTime,
+		DisableRegistrationAliasing:      true,
+		OnFatalError:                     w.giveUp,
+	}, err
+}
+
+func (w *Worker) tuner() (worker.WorkerTuner, error) {
+	workflowTasks, err := worker.NewFixedSizeSlotSupplier(concurrentWorkflowTasks)
+	if err != nil {
+		return nil, err
 	}
+	local, err := worker.NewFixedSizeSlotSupplier(concurrentLocal)
+	if err != nil {
+		return nil, err
+	}
+	return worker.NewCompositeTuner(worker.CompositeTunerOptions{
+		WorkflowSlotSupplier: workflowTasks, LocalActivitySlotSupplier: local, ActivitySlotSupplier: w.slots,
+		NexusSlotSupplier: local, SessionActivitySlotSupplier: local, // neither is used
+	})
 }
 
 // recordingTime is what writing the last outcomes gets after the drain.
@@ -126,6 +153,7 @@ func (w *Worker) register(runs workflows.Runs) {
 		Catalog:   w.Catalog(),
 		Tell:      runs,
 		Observer:  w.config.Metrics,
+		Listening: w.slots,
 		Logger:    w.config.Logger,
 		Drain:     w.config.Drain,
 	}))
