@@ -37,20 +37,21 @@ type Started struct {
 // fails with [onejob.ErrNotFound] and [onejob.ErrIdentityMismatch].
 func (s *Store) StartAttemptIfNoneLives(ctx context.Context, a Start) (started Started, err error) {
 	err = s.inTx(ctx, "start the attempt", func(tx pgx.Tx) error {
-		version, open, err := takeTurn(ctx, tx, a)
+		turn, err := takeTurn(ctx, tx, a)
 		if err != nil {
 			return err
 		}
-		inserted := false
-		if open {
-			if inserted, err = insertAttempt(ctx, tx, a, version); err != nil {
+		if turn.open {
+			inserted, err := insertAttempt(ctx, tx, a, turn.version)
+			if err != nil || inserted {
+				started = Started{Mine: err == nil, Kind: turn.kind, Input: turn.input}
 				return err
 			}
 		}
-		if started, err = readIfMine(ctx, tx, a); err == nil && !inserted {
-			return errNothingStarted
+		if started, err = readIfMine(ctx, tx, a); err != nil {
+			return err
 		}
-		return err
+		return errNothingStarted
 	})
 	if errors.Is(err, onejob.ErrAttemptUnresolved) {
 		return Started{}, nil
@@ -75,27 +76,35 @@ func insertAttempt(ctx context.Context, tx pgx.Tx, a Start, version int) (bool, 
 	return tag.RowsAffected() == 1, err
 }
 
-// takeTurn moves an open job to running for the attempt. Open is false if the job is
-// closed, waits for an unknown attempt, or was asked for another provider.
-func takeTurn(ctx context.Context, tx pgx.Tx, a Start) (version int, open bool, err error) {
+// turn is the answer to an attempt that wants to be next.
+type turn struct {
+	open    bool // false: the job is closed, waits for an unknown attempt, or was asked for another provider
+	version int
+	kind    string
+	input   []byte
+}
+
+// takeTurn moves an open job to running for the attempt.
+func takeTurn(ctx context.Context, tx pgx.Tx, a Start) (t turn, err error) {
 	err = tx.QueryRow(ctx, `
 		UPDATE jobs SET status = CASE status WHEN 'accepted' THEN 'running' ELSE status END, requested_provider = NULL
 		WHERE id = $1 AND workflow_id = $2
 		  AND (status IN ('accepted', 'running') OR status = 'unknown' AND $3 = 1)
 		  AND (requested_provider IS NULL OR requested_provider = $4)
 		  AND `+mayAsk+`
-		RETURNING version`, a.JobID, a.WorkflowID, a.Lane, a.Provider).Scan(&version)
+		RETURNING version, kind, input`, a.JobID, a.WorkflowID, a.Lane, a.Provider).Scan(&t.version, &t.kind, &t.input)
 	if !errors.Is(err, pgx.ErrNoRows) {
-		return version, err == nil, err
+		t.open = err == nil
+		return t, err
 	}
 	job, err := lockJob(ctx, tx, a.JobID)
 	if err != nil {
-		return 0, false, err
+		return turn{}, err
 	}
 	if job.WorkflowID != a.WorkflowID {
-		return 0, false, onejob.Errorf(onejob.CodeIdentityMismatch, "workflow %s is not job %s's: it runs as %s", a.WorkflowID, a.JobID, job.WorkflowID)
+		return turn{}, onejob.Errorf(onejob.CodeIdentityMismatch, "workflow %s is not job %s's: it runs as %s", a.WorkflowID, a.JobID, job.WorkflowID)
 	}
-	return 0, false, checkMayAsk(ctx, tx, a)
+	return turn{}, checkMayAsk(ctx, tx, a)
 }
 
 // mayAsk says that the provider $4 is one of the job $1's, or was asked for by somebody.
@@ -134,10 +143,7 @@ func readIfMine(ctx context.Context, tx pgx.Tx, a Start) (started Started, err e
 // given, is kept.
 func (s *Store) MarkUnknownIfLive(ctx context.Context, jobID string, number int, why Silence) (recorded Recorded, err error) {
 	err = s.inTx(ctx, "mark the attempt unknown", func(tx pgx.Tx) error {
-		if _, err := lockJob(ctx, tx, jobID); err != nil {
-			return err
-		}
-		before, err := readAttempt(ctx, tx, jobID, number)
+		_, before, err := lockAttempt(ctx, tx, jobID, number)
 		if err != nil {
 			return err
 		}
@@ -210,60 +216,65 @@ type Recorded struct {
 // hash, size and reason are kept.
 func (s *Store) RecordOutcomeIfLive(ctx context.Context, jobID string, number int, o Outcome) (recorded Recorded, err error) {
 	err = s.inTx(ctx, "record the outcome", func(tx pgx.Tx) error {
-		job, err := lockJob(ctx, tx, jobID)
-		if err != nil {
-			return err
-		}
-		before, err := readAttempt(ctx, tx, jobID, number)
+		job, before, err := lockAttempt(ctx, tx, jobID, number)
 		if err != nil {
 			return err
 		}
 		recorded = Recorded{Changed: !before.State.Final(), Late: before.State.Final() && before.recordedBy != o.RecordedBy}
 		// Of a repeated call nobody knows what the first one found.
 		recorded.WasUnknown = !recorded.Late && before.State != onejob.AttemptStarting && before.State != onejob.AttemptRunning
-		if err := takeOutcome(ctx, tx, before, job, o, recorded.Late); err != nil {
-			return err
-		}
-		after, err := readAttempt(ctx, tx, jobID, number)
+		after, err := takeOutcome(ctx, tx, before, job, o, recorded.Late)
 		recorded.Attempt = after.Attempt
 		return err
 	})
 	return recorded, err
 }
 
-func takeOutcome(ctx context.Context, tx pgx.Tx, a attemptRow, job lockedJob, o Outcome, late bool) error {
+// takeOutcome returns the attempt as it is with the outcome.
+func takeOutcome(ctx context.Context, tx pgx.Tx, a attemptRow, job lockedJob, o Outcome, late bool) (attemptRow, error) {
 	switch {
 	case late:
-		return discardLate(ctx, tx, a, job, o)
+		if err := discardLate(ctx, tx, a, job, o); err != nil {
+			return a, err
+		}
+		return readAttempt(ctx, tx, a.jobID, a.Number)
 	case a.State.Final():
-		return nil // it is this outcome, recorded by an earlier try
+		return a, nil // it is this outcome, recorded by an earlier try
 	}
 	return writeOutcome(ctx, tx, a, job, o)
 }
 
 // writeOutcome gives a live attempt its outcome, under its job's lock.
-func writeOutcome(ctx context.Context, tx pgx.Tx, a attemptRow, job lockedJob, o Outcome) error {
+func writeOutcome(ctx context.Context, tx pgx.Tx, a attemptRow, job lockedJob, o Outcome) (after attemptRow, err error) {
 	lost := o.State == onejob.AttemptSucceeded && (job.Status.Closed() || job.Version != a.jobVersion)
 	result := nullable(string(o.Result))
 	if lost || o.State != onejob.AttemptSucceeded {
 		result = nil
 	}
-	if _, err := tx.Exec(ctx, `
+	rows, err := tx.Query(ctx, `
 		UPDATE attempts SET state = $2, reason = $3, detail = $4, retryable = $5, retry_after_ms = $6,
 			provider_ref = coalesce($7, provider_ref), usage = coalesce($8, usage), result = $9, recorded_by = $10,
 			finished_at = clock_timestamp(),
 			decided_at = CASE WHEN $11 THEN clock_timestamp() END, discarded_at = CASE WHEN $11 THEN clock_timestamp() END
-		WHERE id = $1`,
+		WHERE id = $1
+		RETURNING `+attemptColumns,
 		a.id, o.State, nullable(o.Reason), nullable(o.Detail), o.Retryable, milliseconds(o.RetryAfter),
-		nullable(o.Reference), nullable(string(o.Usage)), result, o.RecordedBy, lost); err != nil {
-		return err
+		nullable(o.Reference), nullable(string(o.Usage)), result, o.RecordedBy, lost)
+	if err != nil {
+		return a, err
+	}
+	if after, err = pgx.CollectExactlyOneRow(rows, scanAttempt); err != nil {
+		return a, err
 	}
 	if lost {
 		if err := logDiscarded(ctx, tx, a, job, onejob.ReasonJobClosed, string(o.Result)); err != nil {
-			return err
+			return after, err
 		}
 	}
-	return followAttempts(ctx, tx, a.jobID)
+	if a.State != onejob.AttemptUnknown {
+		return after, nil // the job's status does not hang on this attempt
+	}
+	return after, followAttempts(ctx, tx, a.jobID)
 }
 
 // discardLate logs a result that came after its attempt had its outcome.

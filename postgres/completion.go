@@ -53,11 +53,7 @@ func swap(ctx context.Context, tx pgx.Tx, jobID string, number int) (bool, error
 // somebody who held the job's lock recorded the result, so it is tried again under that
 // lock: what it refuses then can never win.
 func discardUnlessWinner(ctx context.Context, tx pgx.Tx, jobID string, number int, c *Completion) error {
-	job, err := lockJob(ctx, tx, jobID)
-	if err != nil {
-		return err
-	}
-	a, err := readAttempt(ctx, tx, jobID, number)
+	job, a, err := lockAttempt(ctx, tx, jobID, number)
 	if err != nil {
 		return err
 	}

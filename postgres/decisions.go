@@ -177,7 +177,7 @@ func (s *Store) resolve(ctx context.Context, jobID string, number int, action on
 		if a.State.Final() {
 			return onejob.Errorf(onejob.CodeNothingToResolve, "attempt %d of job %s has its answer already: it is being decided on", a.Number, jobID)
 		}
-		if err := writeOutcome(ctx, tx, a, job, o); err != nil {
+		if _, err := writeOutcome(ctx, tx, a, job, o); err != nil {
 			return err
 		}
 		outcome := o.State
@@ -217,7 +217,8 @@ func (s *Store) CancelJobIfOpen(ctx context.Context, jobID string, d Decision) (
 func giveUp(ctx context.Context, tx pgx.Tx, a attemptRow, job lockedJob, d Decision) error {
 	switch {
 	case !a.State.Final():
-		return writeOutcome(ctx, tx, a, job, Outcome{State: onejob.AttemptCancelled, Reason: onejob.ReasonCancelled, Detail: d.Reason, RecordedBy: d.Token})
+		_, err := writeOutcome(ctx, tx, a, job, Outcome{State: onejob.AttemptCancelled, Reason: onejob.ReasonCancelled, Detail: d.Reason, RecordedBy: d.Token})
+		return err
 	case a.Unresolved():
 		return discardUndecided(ctx, tx, a, job)
 	}

@@ -67,21 +67,26 @@ func fence(ctx context.Context, tx pgx.Tx, q Adoption, job lockedJob) error {
 	return err
 }
 
-// readProgress reads how far the job is. Details stay behind: a workflow carries codes.
-func readProgress(ctx context.Context, tx pgx.Tx, jobID string) (onejob.Progress, error) {
-	var p onejob.Progress
+// readProgress reads how far the job is, in one round trip. Details stay behind: a
+// workflow carries codes.
+func readProgress(ctx context.Context, tx pgx.Tx, jobID string) (p onejob.Progress, err error) {
 	var completedBy *int
 	var requested *string
-	err := tx.QueryRow(ctx, `SELECT status, version, completed_by, requested_provider, error FROM jobs WHERE id = $1`, jobID).
-		Scan(&p.Status, &p.Version, &completedBy, &requested, &p.Error)
-	if err != nil {
+	batch := &pgx.Batch{}
+	batch.Queue(`SELECT status, version, completed_by, requested_provider, error FROM jobs WHERE id = $1`, jobID).QueryRow(func(row pgx.Row) error {
+		return row.Scan(&p.Status, &p.Version, &completedBy, &requested, &p.Error)
+	})
+	batch.Queue(selectAttempts, jobID).Query(func(rows pgx.Rows) error {
+		attempts, err := pgx.CollectRows(rows, scanAttempt)
+		for _, row := range attempts {
+			row.Detail = ""
+			p.Attempts = append(p.Attempts, row.Attempt)
+		}
+		return err
+	})
+	if err := tx.SendBatch(ctx, batch).Close(); err != nil {
 		return p, orNotFound(err, "job %s does not exist: check the id", jobID)
 	}
 	p.CompletedBy, p.Requested = orZero(completedBy), orZero(requested)
-	rows, err := readAttempts(ctx, tx, jobID)
-	for _, row := range rows {
-		row.Detail = ""
-		p.Attempts = append(p.Attempts, row.Attempt)
-	}
-	return p, err
+	return p, nil
 }

@@ -38,12 +38,33 @@ func scanAttempt(row pgx.CollectableRow) (a attemptRow, err error) {
 // readAttempt reads and locks the attempt; its job is locked already. It fails with
 // [onejob.ErrNotFound].
 func readAttempt(ctx context.Context, tx pgx.Tx, jobID string, number int) (attemptRow, error) {
-	rows, err := tx.Query(ctx, `SELECT `+attemptColumns+` FROM attempts WHERE job_id = $1 AND number = $2 FOR NO KEY UPDATE`, jobID, number)
+	rows, err := tx.Query(ctx, selectAttempt, jobID, number)
 	if err != nil {
 		return attemptRow{}, err
 	}
+	return oneAttempt(rows, jobID, number)
+}
+
+const selectAttempt = `SELECT ` + attemptColumns + ` FROM attempts WHERE job_id = $1 AND number = $2 FOR NO KEY UPDATE`
+
+func oneAttempt(rows pgx.Rows, jobID string, number int) (attemptRow, error) {
 	a, err := pgx.CollectExactlyOneRow(rows, scanAttempt)
 	return a, orNotFound(err, "job %s has no attempt %d: see 'onejob attempt list %s'", jobID, number, jobID)
+}
+
+// lockAttempt locks and reads the job, then its attempt, in one round trip. It fails with
+// [onejob.ErrNotFound].
+func lockAttempt(ctx context.Context, tx pgx.Tx, jobID string, number int) (job lockedJob, a attemptRow, err error) {
+	batch := &pgx.Batch{}
+	batch.Queue(selectJobForUpdate, jobID).Query(func(rows pgx.Rows) (err error) {
+		job, err = oneLockedJob(rows, jobID)
+		return err
+	})
+	batch.Queue(selectAttempt, jobID, number).Query(func(rows pgx.Rows) (err error) {
+		a, err = oneAttempt(rows, jobID, number)
+		return err
+	})
+	return job, a, tx.SendBatch(ctx, batch).Close()
 }
 
 // querier is a transaction or the pool.
@@ -51,8 +72,10 @@ type querier interface {
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 }
 
+const selectAttempts = `SELECT ` + attemptColumns + ` FROM attempts WHERE job_id = $1 ORDER BY number`
+
 func readAttempts(ctx context.Context, q querier, jobID string) ([]attemptRow, error) {
-	rows, err := q.Query(ctx, `SELECT `+attemptColumns+` FROM attempts WHERE job_id = $1 ORDER BY number`, jobID)
+	rows, err := q.Query(ctx, selectAttempts, jobID)
 	if err != nil {
 		return nil, err
 	}

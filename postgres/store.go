@@ -41,8 +41,7 @@ func poolConfig(url string) (*pgxpool.Config, error) {
 	}
 	config.ConnConfig.RuntimeParams["application_name"] = "onejob"
 	if !strings.Contains(url, "default_query_exec_mode") {
-		// No prepared statement has a name that a pooler between us and Postgres would lose.
-		config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
+		config.BeforeConnect = (&poolerCheck{}).beforeConnect
 	}
 	if !strings.Contains(url, "pool_max_conns") {
 		config.MaxConns = poolSize
@@ -96,12 +95,18 @@ type lockedJob struct {
 
 // lockJob locks the job's row and returns it. It fails with [onejob.ErrNotFound].
 func lockJob(ctx context.Context, tx pgx.Tx, jobID string) (lockedJob, error) {
-	rows, err := tx.Query(ctx, `
-		SELECT workflow_id, status, version, completed_by, requested_provider
-		FROM jobs WHERE id = $1 FOR NO KEY UPDATE`, jobID)
+	rows, err := tx.Query(ctx, selectJobForUpdate, jobID)
 	if err != nil {
 		return lockedJob{}, err
 	}
+	return oneLockedJob(rows, jobID)
+}
+
+const selectJobForUpdate = `
+	SELECT workflow_id, status, version, completed_by, requested_provider
+	FROM jobs WHERE id = $1 FOR NO KEY UPDATE`
+
+func oneLockedJob(rows pgx.Rows, jobID string) (lockedJob, error) {
 	job, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByPos[lockedJob])
 	return job, orNotFound(err, "job %s does not exist: check the id", jobID)
 }
