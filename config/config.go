@@ -25,52 +25,12 @@ import (
 
 // Config is what a file says.
 type Config struct {
-	HTTP    []HTTPProvider // the providers of type http, in the order of the file
-	Kinds   map[string]Kind
-	Prices  []Price
-	Limits  onejob.Limits // zero: the default, see [onejob.Limits.OrDefault]
-	Worker  Worker
-	Notices []string // what the file says and this version does not use, one line each
-}
-
-// HTTPProvider is a provider that the adapter http calls.
-type HTTPProvider struct {
-	Name        string
-	URL         string
-	Model       string  // empty: the provider has none
-	Headers     Headers // sent with every request
-	Timeout     time.Duration
-	ListenFor   time.Duration
-	Idempotency *Idempotency // nil: the provider does not honour keys
-	Lookup      *Lookup      // nil: the provider cannot be asked
-	Limits      RateLimits
-	Unpriced    bool // it may be used without a price
-	NoEffect    []int
-	Refused     []int
-	Proxy       string // URL; empty: none, whatever the environment says
-}
-
-// Headers are headers by canonical name. Their values may be secrets, so printing them
-// shows the names only.
-type Headers map[string]string
-
-// Idempotency says how a provider is told which requests are the same one.
-type Idempotency struct {
-	Header string
-	Window time.Duration // how long the provider remembers a key
-}
-
-// Lookup says how a provider is asked what became of a request.
-type Lookup struct {
-	URL         string // holds {ref}, the provider's reference
-	Interval    time.Duration
-	MaxInterval time.Duration
-}
-
-// RateLimits bound what is sent to a provider. Zero: no bound.
-type RateLimits struct {
-	Concurrent int     // requests at once
-	PerSecond  float64 // requests
+	Providers []Provider // in the order of the file
+	Kinds     map[string]Kind
+	Prices    []Price
+	Limits    onejob.Limits // zero: the default, see [onejob.Limits.OrDefault]
+	Worker    Worker
+	Notices   []string // what the file says and this version does not use, one line each
 }
 
 // Kind is a kind of job.
@@ -130,16 +90,16 @@ func (c *Config) Catalog() onejob.Catalog {
 	for name, kind := range c.Kinds {
 		catalog.Kinds[name] = onejob.Kind{SideEffects: kind.SideEffects}
 	}
-	for _, p := range c.HTTP {
+	for _, p := range c.Providers {
 		catalog.Providers[p.Name] = onejob.ProviderDefaults{Timeout: p.Timeout, ListenFor: p.ListenFor}
 	}
 	return catalog
 }
 
-func (c *Config) httpProvider(name string) (HTTPProvider, bool) {
-	i := slices.IndexFunc(c.HTTP, func(p HTTPProvider) bool { return p.Name == name })
+func (c *Config) provider(name string) (Provider, bool) {
+	i := slices.IndexFunc(c.Providers, func(p Provider) bool { return p.Name == name })
 	if i < 0 {
-		return HTTPProvider{}, false
+		return Provider{}, false
 	}
-	return c.HTTP[i], true
+	return c.Providers[i], true
 }

@@ -11,6 +11,8 @@ import (
 
 	"github.com/onejob/onejob"
 	"github.com/onejob/onejob/config"
+	"github.com/onejob/onejob/provider"
+	"github.com/onejob/onejob/provider/verdict"
 )
 
 // environment is what references in the tests find.
@@ -42,24 +44,29 @@ func mustRead(t *testing.T, path ...string) string {
 func TestParseReadsEveryMember(t *testing.T) {
 	t.Parallel()
 	c := mustParse(t, mustRead(t, "testdata", "full.yaml"))
-	primary := config.HTTPProvider{
-		Name: "primary", URL: "https://primary.example/v1/run", Model: "m-large",
+	primary := config.Provider{
+		Name: "primary", Type: "http", URL: "https://primary.example/v1/run", Model: "m-large",
 		Headers: config.Headers{"Authorization": "Bearer s3cret", "X-Team": "support"},
 		Timeout: 20 * time.Second, ListenFor: time.Hour,
-		Idempotency: &config.Idempotency{Header: "Idempotency-Key", Window: 24 * time.Hour},
-		Lookup:      &config.Lookup{URL: "https://primary.example/v1/run/{ref}", Interval: 2 * time.Second, MaxInterval: 2 * time.Minute},
-		Limits:      config.RateLimits{Concurrent: 50, PerSecond: 0.5},
-		NoEffect:    []int{409, 500}, Refused: []int{425}, Proxy: "http://proxy.example:3128",
+		Idempotency: &config.Idempotency{Header: "Idempotency-Key", Window: 24 * time.Hour, ReAsks: 5},
+		Lookup: &config.Lookup{
+			URL: "https://primary.example/v1/run/{ref}", Interval: 2 * time.Second, MaxInterval: 2 * time.Minute,
+			NotFoundAfter: 5 * time.Minute, States: map[string]string{"starting": "running"}, Result: "output",
+		},
+		Cancel:  &config.Cancel{URL: "https://primary.example/v1/run/{ref}/cancel", Method: "PUT"},
+		Limits:  provider.Limits{Concurrent: 50, PerSecond: 0.5},
+		Certain: verdict.Certain{NoEffect: []int{409, 500}, NoEffectCodes: []string{"E-NEVER"}, Refused: []int{425}, RefusedCodes: []string{"E-BUSY"}},
+		Proxy:   "http://proxy.example:3128",
 	}
-	if !reflect.DeepEqual(c.HTTP[0], primary) {
-		t.Errorf("primary is %+v", c.HTTP[0])
+	if !reflect.DeepEqual(c.Providers[0], primary) {
+		t.Errorf("primary is %+v", c.Providers[0])
 	}
-	fallback := config.HTTPProvider{
-		Name: "fallback", URL: "https://fallback.example/run", Model: "m-small", Unpriced: true,
+	fallback := config.Provider{
+		Name: "fallback", Type: "http", URL: "https://fallback.example/run", Model: "m-small", Unpriced: true,
 		Headers: config.Headers{}, Timeout: config.DefaultTimeout, ListenFor: config.DefaultListenFor,
 	}
-	if !reflect.DeepEqual(c.HTTP[1], fallback) {
-		t.Errorf("fallback is %+v", c.HTTP[1])
+	if !reflect.DeepEqual(c.Providers[1], fallback) {
+		t.Errorf("fallback is %+v", c.Providers[1])
 	}
 	kinds := map[string]config.Kind{"invoice": {SideEffects: true, Contract: "invoice.yaml"}, "summary": {Contract: "none"}, "ticket": {SideEffects: true}}
 	if !reflect.DeepEqual(c.Kinds, kinds) {
@@ -86,10 +93,8 @@ func TestNoticesNameWhatIsNotUsed(t *testing.T) {
 	t.Parallel()
 	c := mustParse(t, mustRead(t, "testdata", "full.yaml"))
 	want := []string{
-		"onejob.yaml:11: providers.primary.lookup is checked but not used by this version",
-		"onejob.yaml:12: providers.primary.limits is checked but not used by this version",
-		"onejob.yaml:22: kinds.invoice.contract is checked but not used by this version",
-		"onejob.yaml:25: prices is checked but not used by this version",
+		"onejob.yaml:29: kinds.invoice.contract is checked but not used by this version",
+		"onejob.yaml:32: prices is checked but not used by this version",
 	}
 	if !reflect.DeepEqual(c.Notices, want) {
 		t.Errorf("notices:\n%s", strings.Join(c.Notices, "\n"))
@@ -99,7 +104,7 @@ func TestNoticesNameWhatIsNotUsed(t *testing.T) {
 func TestDefaultsStandForWhatIsLeftOut(t *testing.T) {
 	t.Parallel()
 	c := mustParse(t, "providers: {p: {type: http, url: 'https://p.example'}}\nkinds: {ticket: }\n")
-	p := c.HTTP[0]
+	p := c.Providers[0]
 	if p.Timeout != 10*time.Second || p.ListenFor != 10*time.Minute || p.Idempotency != nil || p.Lookup != nil {
 		t.Errorf("provider %+v", p)
 	}
@@ -136,7 +141,7 @@ func TestPrintingAConfigurationShowsNoSecret(t *testing.T) {
 	t.Parallel()
 	c := mustParse(t, mustRead(t, "testdata", "full.yaml"))
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s"} {
-		if line := fmt.Sprintf(verb, c.HTTP[0]); strings.Contains(line, "s3cret") || !strings.Contains(line, "Authorization") {
+		if line := fmt.Sprintf(verb, c.Providers[0]); strings.Contains(line, "s3cret") || !strings.Contains(line, "Authorization") {
 			t.Errorf("%s prints %s", verb, line)
 		}
 	}
@@ -160,7 +165,7 @@ func TestLoadReadsTheProcessEnvironment(t *testing.T) {
 		t.Fatal(err)
 	}
 	c, err := config.Load(path)
-	if err != nil || c.HTTP[0].URL != "https://p.example" {
+	if err != nil || c.Providers[0].URL != "https://p.example" {
 		t.Errorf("%+v, %v", c, err)
 	}
 }

@@ -138,7 +138,7 @@ func (p pricedElement) checkComplete() error {
 // takePrices checks the prices against the providers, wherever in the file they stand.
 func (c *Config) takePrices(prices []pricedElement) error {
 	for _, p := range prices {
-		named, ok := c.httpProvider(p.Provider)
+		named, ok := c.provider(p.Provider)
 		switch {
 		case !ok:
 			return p.at.errorf("names provider %s, which is not in the file: use one of %s", quoted(p.Provider), c.providerNames())
@@ -154,7 +154,7 @@ func (c *Config) takePrices(prices []pricedElement) error {
 
 // checkPriced refuses a model without a price. The lines are those of the providers.
 func (c *Config) checkPriced(f *file, lines map[string]int) error {
-	for _, p := range c.HTTP {
+	for _, p := range c.Providers {
 		priced := slices.ContainsFunc(c.Prices, func(q Price) bool { return q.Provider == p.Name })
 		if p.Model != "" && !priced && !p.Unpriced {
 			return f.errorf(lines[p.Name], "provider %s has model %s and no price: add one under prices or say unpriced: allow", quoted(p.Name), quoted(p.Model))
@@ -165,7 +165,7 @@ func (c *Config) checkPriced(f *file, lines map[string]int) error {
 
 func (c *Config) providerNames() string {
 	var names []string
-	for _, p := range c.HTTP {
+	for _, p := range c.Providers {
 		names = append(names, p.Name)
 	}
 	if len(names) == 0 {

@@ -3,36 +3,61 @@ package config
 import (
 	"github.com/onejob/onejob/provider"
 	"github.com/onejob/onejob/provider/httpjson"
-	"github.com/onejob/onejob/provider/verdict"
 )
 
-// Providers returns the configured providers with their adapters, in the order of the
+// Adapters returns the configured providers with their adapters, in the order of the
 // file. It returns an [onejob.ErrMisconfigured] that names the provider if an adapter
 // refuses its part.
-func (c *Config) Providers() ([]provider.Provider, error) {
+func (c *Config) Adapters() ([]provider.Provider, error) {
 	var all []provider.Provider
-	for _, p := range c.HTTP {
-		adapter, err := httpjson.New(c.adapterConfig(p))
+	for _, p := range c.Providers {
+		adapter, err := c.adapter(p)
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, provider.Provider{Name: p.Name, Adapter: adapter, Timeout: p.Timeout, ListenFor: p.ListenFor})
+		all = append(all, provider.Provider{
+			Name: p.Name, Adapter: adapter, Timeout: p.Timeout, ListenFor: p.ListenFor,
+			LookUp: p.lookUpPolicy(), ReAsk: p.reAskPolicy(), Limits: p.Limits,
+		})
 	}
 	return all, nil
 }
 
-func (c *Config) adapterConfig(p HTTPProvider) httpjson.Config {
-	var keyHeader string
-	if p.Idempotency != nil {
-		keyHeader = p.Idempotency.Header
+func (c *Config) adapter(p Provider) (provider.Adapter, error) {
+	return httpjson.New(c.httpjson(p))
+}
+
+func (p Provider) lookUpPolicy() *provider.LookUpPolicy {
+	if p.Lookup == nil {
+		return nil
 	}
-	return httpjson.Config{
-		Name:              p.Name,
-		URL:               p.URL,
-		Headers:           p.Headers,
-		IdempotencyHeader: keyHeader,
-		Limits:            c.Limits,
-		Certain:           verdict.Certain{NoEffect: p.NoEffect, Refused: p.Refused},
-		Proxy:             p.Proxy,
+	return &provider.LookUpPolicy{Interval: p.Lookup.Interval, MaxInterval: p.Lookup.MaxInterval}
+}
+
+func (p Provider) reAskPolicy() *provider.ReAskPolicy {
+	if p.Idempotency == nil || p.Idempotency.Window == 0 || p.Idempotency.ReAsks == 0 {
+		return nil
 	}
+	return &provider.ReAskPolicy{Window: p.Idempotency.Window, Most: p.Idempotency.ReAsks}
+}
+
+func (p Provider) keyHeader() string {
+	if p.Idempotency == nil {
+		return ""
+	}
+	return p.Idempotency.Header
+}
+
+func (c *Config) httpjson(p Provider) httpjson.Config {
+	h := httpjson.Config{
+		Name: p.Name, URL: p.URL, Headers: p.Headers, IdempotencyHeader: p.keyHeader(),
+		Limits: c.Limits, Certain: p.Certain, Proxy: p.Proxy,
+	}
+	if l := p.Lookup; l != nil {
+		h.LookUp = httpjson.LookUp{URL: l.URL, NotFoundAfter: l.NotFoundAfter, States: l.States, Result: l.Result}
+	}
+	if p.Cancel != nil {
+		h.Cancel = httpjson.Cancel{URL: p.Cancel.URL, Method: p.Cancel.Method}
+	}
+	return h
 }

@@ -2,6 +2,7 @@ package config_test
 
 import (
 	"encoding/json"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -14,7 +15,7 @@ import (
 
 func mustMakeProviders(t *testing.T, c *config.Config) []provider.Provider {
 	t.Helper()
-	providers, err := c.Providers()
+	providers, err := c.Adapters()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,10 +47,11 @@ func TestConfiguredProviderIsCalledAsTheFileSays(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		seen <- r
 		w.WriteHeader(http.StatusConflict)
+		_, _ = io.WriteString(w, `{"error":{"code":"E-BUSY"}}`)
 	}))
 	defer server.Close()
 	c := mustParse(t, "providers:\n  p:\n    type: http\n    url: "+server.URL+"/run\n"+
-		"    headers: {Authorization: 'Bearer ${env:PRIMARY_TOKEN}'}\n    idempotency: {header: Request-Key}\n    certain: {refused: [409]}\n")
+		"    headers: {Authorization: 'Bearer ${env:PRIMARY_TOKEN}'}\n    idempotency: {header: Request-Key}\n    certain: {refused: [E-BUSY]}\n")
 	call := provider.Call{JobID: "01", Attempt: 1, Input: json.RawMessage(`{}`), IdempotencyKey: "key-1"}
 	answer := mustMakeProviders(t, c)[0].Adapter.Call(t.Context(), call)
 	r := <-seen
@@ -57,6 +59,63 @@ func TestConfiguredProviderIsCalledAsTheFileSays(t *testing.T) {
 		t.Errorf("asked for %s with %v", r.URL, r.Header)
 	}
 	if answer.Certainty != provider.Failed || answer.Reason != onejob.ReasonRefused || !answer.Retryable {
-		t.Errorf("a status declared as a refusal is %+v", answer)
+		t.Errorf("a code declared as a refusal is %+v", answer)
+	}
+}
+
+func TestPoliciesReachTheWorker(t *testing.T) {
+	t.Parallel()
+	providers := mustMakeProviders(t, mustParse(t, mustRead(t, "testdata", "full.yaml")))
+	primary, plain := providers[0], providers[2]
+	if primary.LookUp == nil || *primary.LookUp != (provider.LookUpPolicy{Interval: 2 * time.Second, MaxInterval: 2 * time.Minute}) {
+		t.Errorf("look-up %+v", primary.LookUp)
+	}
+	if primary.ReAsk == nil || *primary.ReAsk != (provider.ReAskPolicy{Window: 24 * time.Hour, Most: 5}) {
+		t.Errorf("re-ask %+v", primary.ReAsk)
+	}
+	if primary.Limits != (provider.Limits{Concurrent: 50, PerSecond: 0.5}) {
+		t.Errorf("limits %+v", primary.Limits)
+	}
+	if plain.LookUp != nil || plain.ReAsk != nil || plain.Limits != (provider.Limits{}) {
+		t.Errorf("a provider that says nothing has %+v", plain)
+	}
+}
+
+// A provider whose memory has no known end may have forgotten the key: what is sent
+// again would be done again.
+func TestProviderOfUnknownMemoryIsNotAskedAgain(t *testing.T) {
+	t.Parallel()
+	for _, idempotency := range []string{"{header: Key}", "{header: Key, window: 1h, reasks: 0}"} {
+		providers := mustMakeProviders(t, mustParse(t, withProvider("idempotency: "+idempotency)))
+		if providers[0].ReAsk != nil {
+			t.Errorf("%s: %+v", idempotency, providers[0].ReAsk)
+		}
+	}
+}
+
+func TestConfiguredLookUpAndCancelAskAsTheFileSays(t *testing.T) {
+	t.Parallel()
+	seen := make(chan string, 2)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		seen <- r.Method + " " + r.URL.Path
+		if r.Method == http.MethodGet {
+			_, _ = io.WriteString(w, `{"status":"done","output":[1]}`)
+		}
+	}))
+	defer server.Close()
+	c := mustParse(t, withProvider("lookup: {url: '"+server.URL+"/runs/{ref}', states: {done: succeeded}, result: output}",
+		"cancel: {url: '"+server.URL+"/runs/{ref}', method: DELETE}"))
+	adapter := mustMakeProviders(t, c)[0].Adapter
+	q := provider.Question{Reference: "r-1"}
+	if answer := adapter.(provider.LookUpper).LookUp(t.Context(), q); string(answer.Result) != "[1]" {
+		t.Errorf("looked up %+v", answer)
+	}
+	if cancelled := adapter.(provider.Canceller).Cancel(t.Context(), q); cancelled.Verdict != provider.CancelAgreed {
+		t.Errorf("cancelled %+v", cancelled)
+	}
+	for _, want := range []string{"GET /runs/r-1", "DELETE /runs/r-1"} {
+		if got := <-seen; got != want {
+			t.Errorf("asked %s, want %s", got, want)
+		}
 	}
 }

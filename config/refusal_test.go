@@ -26,7 +26,7 @@ func TestEveryRefusalNamesLineValueAndRemedy(t *testing.T) {
 	}{
 		{"unknown field", withProvider("timout: 10s"), "5", []string{`unknown field "timout"`, "providers.primary", "did you mean timeout?"}},
 		{"unknown field, other case", withProvider("Timeout: 10s"), "5", []string{`"Timeout"`, "did you mean timeout?"}},
-		{"unknown field, nothing like it", withProvider("colour: red"), "5", []string{`"colour"`, "use one of certain, headers"}},
+		{"unknown field, nothing like it", withProvider("colour: red"), "5", []string{`"colour"`, "use one of cancel, certain, headers"}},
 		{"unknown section", "\n\nproviderz: {}", "3", []string{`unknown field "providerz" in the file`, "did you mean providers?"}},
 		{"unknown field of the worker", "worker:\n  drian: 1s", "2", []string{`"drian"`, "did you mean drain?"}},
 		{"consumers are not there yet", "consumers: {}", "1", []string{`"consumers"`}},
@@ -65,13 +65,24 @@ func TestEveryRefusalNamesLineValueAndRemedy(t *testing.T) {
 		{"certain success", withProvider("certain: {no_effect: [200]}"), "5", []string{"200", "400 to 599"}},
 		{"certain redirect", withProvider("certain: {no_effect: [302]}"), "5", []string{"302", "400 to 599"}},
 		{"certain twice", withProvider("certain: {no_effect: [500], refused: [500]}"), "5", []string{"500", "name it once"}},
-		{"certain in words", withProvider("certain: {no_effect: [all]}"), "5", []string{`"all"`, "400 to 599"}},
+		{"certain time-out by code", withProvider("certain: {refused: [timeout]}"), "5", []string{"refused[0]", `"timeout"`, "time-out"}},
+		{"certain code twice", withProvider("certain: {no_effect: [E-1], refused: [E-1]}"), "5", []string{"E-1", "name it once"}},
+		{"certain of no kind", withProvider("certain: {no_effect: [true]}"), "5", []string{"true", "400 to 599"}},
 		{"certain without a list", withProvider("certain: {no_effect: 500}"), "5", []string{"the number 500", "as a list"}},
 		{"unpriced by another word", withProvider("unpriced: yes please"), "5", []string{`"yes please"`, "use allow"}},
 		{"idempotency without header", withProvider("idempotency: {window: 1h}"), "5", []string{"has no header", "Idempotency-Key"}},
 		{"idempotency header that is none", withProvider("idempotency: {header: 'a b'}"), "5", []string{`"a b"`, "HTTP header"}},
 		{"idempotency header under headers too", withProvider("idempotency: {header: x-key}", "headers: {X-Key: a}"), "2", []string{"X-Key", "remove it there"}},
 		{"lookup without ref", withProvider("lookup: {url: 'https://p.example'}"), "5", []string{"{ref}"}},
+		{"lookup without url", withProvider("lookup: {interval: 1s}"), "5", []string{"no url", "{ref}"}},
+		{"lookup by another name", withProvider("lookup: {url: 'https://p.example/{id}'}"), "5", []string{"{id}", "{attempt}, {job}, {key}, {ref}"}},
+		{"lookup with a name as host", withProvider("lookup: {url: 'https://{ref}.p.example/x'}"), "5", []string{"host", "{ref}"}},
+		{"lookup with a user", withProvider("lookup: {url: 'https://me@p.example/{ref}'}"), "5", []string{"user", "headers are sent"}},
+		{"lookup with a state of its own", withProvider("lookup: {url: 'https://p.example/{ref}', states: {done: fine}}"), "5", []string{"states.done", `"fine"`, "succeeded"}},
+		{"lookup that never settles", withProvider("lookup: {url: 'https://p.example/{ref}', not_found_after: 0s}"), "5", []string{"not_found_after", "0s", "1s"}},
+		{"cancel without url", withProvider("cancel: {method: DELETE}"), "5", []string{"no url", "{ref}"}},
+		{"cancel by reading", withProvider("cancel: {url: 'https://p.example/{ref}', method: GET}"), "5", []string{`"GET"`, "DELETE"}},
+		{"more re-asks than sense", withProvider("idempotency: {header: A, reasks: 1000}"), "5", []string{"1000", "to 100"}},
 		{"lookup that slows down backwards", withProvider("lookup: {url: 'https://p.example/{ref}', interval: 2m}"), "5", []string{"max_interval 1m0s", "interval 2m0s"}},
 		{"no request at once", withProvider("limits: {concurrent: 0}"), "5", []string{"the number 0", "from 1"}},
 		{"no request per second", withProvider("limits: {per_second: 0}"), "5", []string{"the number 0", "above 0"}},
@@ -157,8 +168,8 @@ func TestReferencesAreReadWhereSecretsBelongOnly(t *testing.T) {
 	mustRefuse(t, "providers:\n  p:\n    url: ${env:ABSENT}", "3", "providers.p.url", "ABSENT")
 	mustRefuse(t, "providers:\n  p:\n    url: ${env:NO_URL}", "3", "${env:NO_URL}", "absolute URL")
 	c := mustParse(t, withProvider("proxy: http://me:${env:PRIMARY_TOKEN}@proxy.example"))
-	if c.HTTP[0].Proxy != "http://me:s3cret@proxy.example" {
-		t.Errorf("proxy %q", c.HTTP[0].Proxy)
+	if c.Providers[0].Proxy != "http://me:s3cret@proxy.example" {
+		t.Errorf("proxy %q", c.Providers[0].Proxy)
 	}
 }
 
@@ -166,7 +177,7 @@ func TestAVariableIsNotReadAgainForReferences(t *testing.T) {
 	t.Parallel()
 	env := func(string) (string, bool) { return "${env:OTHER}", true }
 	c, err := config.Parse("onejob.yaml", []byte(withProvider("headers: {X-Team: '${env:A}'}")), env)
-	if err != nil || c.HTTP[0].Headers["X-Team"] != "${env:OTHER}" {
+	if err != nil || c.Providers[0].Headers["X-Team"] != "${env:OTHER}" {
 		t.Errorf("%+v, %v", c, err)
 	}
 }
@@ -174,8 +185,8 @@ func TestAVariableIsNotReadAgainForReferences(t *testing.T) {
 func TestAnAnchorMayBeUsedAgain(t *testing.T) {
 	t.Parallel()
 	c := mustParse(t, "providers:\n  a: &a {type: http, url: 'https://p.example', timeout: 3s}\n  b: *a\n")
-	if len(c.HTTP) != 2 || c.HTTP[1].Name != "b" || c.HTTP[1].Timeout != c.HTTP[0].Timeout {
-		t.Errorf("providers %+v", c.HTTP)
+	if len(c.Providers) != 2 || c.Providers[1].Name != "b" || c.Providers[1].Timeout != c.Providers[0].Timeout {
+		t.Errorf("providers %+v", c.Providers)
 	}
 	mustRefuse(t, "kinds: &k\n  a: *k\n", "2", `"a"`)
 }
@@ -189,7 +200,7 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		c, err := config.Parse("onejob.yaml", []byte(text), environment)
 		if err == nil {
-			if _, err := c.Providers(); err != nil {
+			if _, err := c.Adapters(); err != nil {
 				t.Errorf("the parser takes what the adapter refuses: %v", err)
 			}
 			return

@@ -56,8 +56,8 @@ func mustReadJobs(t *testing.T) []onejob.Job {
 func TestExampleConfigurationNeedsNoEnvironmentAndLeavesNothingUnused(t *testing.T) {
 	t.Parallel()
 	c := mustLoadConfig(t)
-	if len(c.Notices) != 0 || len(c.HTTP) != 2 || c.HTTP[0].Name != "primary" || c.HTTP[1].Name != "fallback" {
-		t.Errorf("notices %q, providers %+v", c.Notices, c.HTTP)
+	if len(c.Notices) != 0 || len(c.Providers) != 2 || c.Providers[0].Name != "primary" || c.Providers[1].Name != "fallback" {
+		t.Errorf("notices %q, providers %+v", c.Notices, c.Providers)
 	}
 }
 
@@ -89,7 +89,7 @@ func TestJobsCoverKindsProvidersAndSizes(t *testing.T) {
 		owners[job.Owner]++
 	}
 	c := mustLoadConfig(t)
-	if len(kinds) != len(c.Kinds) || len(providers) != len(c.HTTP) || len(owners) < 5 {
+	if len(kinds) != len(c.Kinds) || len(providers) != len(c.Providers) || len(owners) < 5 {
 		t.Errorf("kinds %v, providers %v, owners %v", kinds, providers, owners)
 	}
 	if shortest > 120 || longest < 50_000 || longest > 70_000 {

@@ -34,7 +34,7 @@ func newProviderList() *cobra.Command {
 			return err
 		}
 		providers := []listedProvider{}
-		for _, p := range c.HTTP {
+		for _, p := range c.Providers {
 			providers = append(providers, list(p))
 		}
 		return printAs(cmd, output, providers, func(w io.Writer) { providersTable(w, providers) })
@@ -42,8 +42,8 @@ func newProviderList() *cobra.Command {
 	return cmd
 }
 
-func list(p config.HTTPProvider) listedProvider {
-	listed := listedProvider{Name: p.Name, Type: "http", URL: provider.Secrets{}.Clean(p.URL), Model: p.Model,
+func list(p config.Provider) listedProvider {
+	listed := listedProvider{Name: p.Name, Type: p.Type, URL: provider.Secrets{}.Clean(p.URL), Model: p.Model,
 		Timeout: onejob.Duration(p.Timeout), ListenFor: onejob.Duration(p.ListenFor)}
 	if p.Idempotency != nil {
 		listed.Idempotency = p.Idempotency.Header

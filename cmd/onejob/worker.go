@@ -91,7 +91,7 @@ func runBoth(ctx context.Context, main, beside func(context.Context) error) erro
 
 // worker returns a worker of the configured providers.
 func (c *connection) worker(from *config.Config, metrics *worker.Metrics) (*worker.Worker, error) {
-	providers, err := from.Providers()
+	providers, err := from.Adapters()
 	if err != nil {
 		return nil, err
 	}

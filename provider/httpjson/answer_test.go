@@ -163,17 +163,20 @@ func TestDeclaredAnswersAreCertain(t *testing.T) {
 	}
 }
 
+// ServeHTTP gives the row's answer.
+func (r row) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
+	for name, value := range r.header {
+		w.Header().Set(name, value)
+	}
+	w.WriteHeader(r.status)
+	_, _ = io.WriteString(w, r.body)
+}
+
 // check has a server give the row's answer and compares what it became. Details are
 // prose, and have tests of their own.
 func (r row) check(t *testing.T, c httpjson.Config) {
 	t.Helper()
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		for name, value := range r.header {
-			w.Header().Set(name, value)
-		}
-		w.WriteHeader(r.status)
-		_, _ = io.WriteString(w, r.body)
-	}))
+	server := httptest.NewServer(r)
 	t.Cleanup(server.Close)
 	c.URL = server.URL
 	got := newAdapter(t, c).Call(t.Context(), call)

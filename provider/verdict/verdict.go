@@ -16,12 +16,16 @@ import (
 	"github.com/onejob/onejob/provider"
 )
 
-// Judge judges the answers of one provider. All members but Certain are set.
+// Judge judges the answers of one provider. Limits, Now and API are set.
 type Judge struct {
 	Limits  onejob.Limits // with their defaults
 	Certain Certain
 	Now     func() time.Time
 	API     API
+
+	// NotFoundAfter is the age from which a call that a look-up does not find is one that
+	// had no effect. 0: that is never certain.
+	NotFoundAfter time.Duration
 }
 
 // API is what differs between the APIs of providers.

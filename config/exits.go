@@ -1,0 +1,112 @@
+package config
+
+import (
+	"maps"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/onejob/onejob/provider"
+)
+
+// The defaults of the ways out of unknown.
+const (
+	defaultReAsks      = 3
+	defaultInterval    = time.Second
+	defaultMaxInterval = time.Minute
+)
+
+const mostReAsks = 100
+
+func idempotency(e element) (*Idempotency, error) {
+	i := Idempotency{ReAsks: defaultReAsks}
+	err := e.members(map[string]member{
+		"header": set(&i.Header, headerName),
+		"window": set(&i.Window, duration(time.Second, longestListening)),
+		"reasks": set(&i.ReAsks, whole(0, mostReAsks)),
+	})
+	if err == nil && i.Header == "" {
+		err = e.errorf("has no header: add header: Idempotency-Key, or what the provider calls it")
+	}
+	return &i, err
+}
+
+func lookup(e element) (*Lookup, error) {
+	l := Lookup{Interval: defaultInterval, MaxInterval: defaultMaxInterval}
+	err := e.members(map[string]member{
+		"url":             set(&l.URL, placeOfCall),
+		"interval":        set(&l.Interval, duration(10*time.Millisecond, longestInterval)),
+		"max_interval":    set(&l.MaxInterval, duration(10*time.Millisecond, longestInterval)),
+		"not_found_after": set(&l.NotFoundAfter, duration(time.Second, longestListening)),
+		"states":          set(&l.States, states),
+		"result":          set(&l.Result, text),
+	})
+	switch {
+	case err != nil:
+		return nil, err
+	case l.URL == "":
+		return nil, e.errorf("has no url with {ref}: write it like https://host/runs/{ref}")
+	case l.MaxInterval < l.Interval:
+		return nil, e.errorf("has max_interval %v, shorter than interval %v: make it at least as long", l.MaxInterval, l.Interval)
+	}
+	return &l, nil
+}
+
+// states say what the provider's words for the state of a call mean.
+func states(e element) (map[string]string, error) {
+	all := map[string]string{}
+	err := e.entries(func(word string, value element) (err error) {
+		all[word], err = oneOf("queued", "running", "succeeded", "failed", "cancelled")(value)
+		return err
+	})
+	return all, err
+}
+
+func cancel(e element) (*Cancel, error) {
+	c := Cancel{Method: http.MethodPost}
+	err := e.members(map[string]member{
+		"url":    set(&c.URL, placeOfCall),
+		"method": set(&c.Method, oneOf(http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete)),
+	})
+	if err == nil && c.URL == "" {
+		err = e.errorf("has no url with {ref}: write it like https://host/runs/{ref}/cancel")
+	}
+	return &c, err
+}
+
+var callName = regexp.MustCompile(`\{\w*\}`)
+
+// callNames stand for names of a call in a URL, for the provider's, our key, our job and
+// our attempt.
+var callNames = map[string]bool{"{ref}": true, "{key}": true, "{job}": true, "{attempt}": true}
+
+// placeOfCall is a URL with the name of a call in it.
+func placeOfCall(e element) (string, error) {
+	s, err := address("https", "http")(e)
+	if err != nil {
+		return "", err
+	}
+	host, _, _ := strings.Cut(s[strings.Index(s, "://")+3:], "/")
+	names := callName.FindAllString(s, -1)
+	unknown := slices.IndexFunc(names, func(name string) bool { return !callNames[name] })
+	switch {
+	case strings.ContainsAny(host, "{@"):
+		return "", e.errorf("has a user or a call's name in its host: the headers are sent there too, and {ref} belongs behind the host")
+	case len(names) == 0:
+		return "", e.errorf("is the same for every call: write {ref}, {key} or {job} where the call's name belongs")
+	case unknown >= 0:
+		return "", e.errorf("holds %s: use %s", quoted(names[unknown]), strings.Join(slices.Sorted(maps.Keys(callNames)), ", "))
+	}
+	return s, nil
+}
+
+func rateLimits(e element) (provider.Limits, error) {
+	var l provider.Limits
+	err := e.members(map[string]member{
+		"concurrent": set(&l.Concurrent, whole(1, 100_000)),
+		"per_second": set(&l.PerSecond, rate),
+	})
+	return l, err
+}

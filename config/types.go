@@ -1,0 +1,53 @@
+package config
+
+import (
+	"time"
+
+	"github.com/onejob/onejob/provider"
+	"github.com/onejob/onejob/provider/verdict"
+)
+
+// Provider is a provider as the file describes it.
+type Provider struct {
+	Name        string
+	Type        string // http
+	URL         string
+	Model       string  // empty: the provider has none
+	Headers     Headers // sent with every request
+	Timeout     time.Duration
+	ListenFor   time.Duration
+	Idempotency *Idempotency // nil: the provider does not honour keys
+	Lookup      *Lookup      // nil: the provider cannot be asked
+	Cancel      *Cancel      // nil: it cannot be asked to give up
+	Limits      provider.Limits
+	Unpriced    bool // it may be used without a price
+	Certain     verdict.Certain
+	Proxy       string // URL; empty: none, whatever the environment says
+}
+
+// Headers are headers by canonical name. Their values may be secrets, so printing them
+// shows the names only.
+type Headers map[string]string
+
+// Idempotency says how a provider is told which requests are the same one.
+type Idempotency struct {
+	Header string
+	Window time.Duration // how long the provider remembers a key; 0: not known, it is never asked again
+	ReAsks int           // the most re-asks of an attempt
+}
+
+// Lookup says how a provider is asked what became of a request.
+type Lookup struct {
+	URL           string // of type http: holds the call's name, {ref} for the provider's
+	Interval      time.Duration
+	MaxInterval   time.Duration
+	NotFoundAfter time.Duration     // the age from which a call that is not found had no effect; 0: never
+	States        map[string]string // of type http: what the provider's words mean
+	Result        string            // of type http: the member with the result; empty: result
+}
+
+// Cancel says how a provider of type http is asked to give a request up.
+type Cancel struct {
+	URL    string // as that of a lookup
+	Method string
+}
