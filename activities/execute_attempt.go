@@ -50,6 +50,8 @@ func (a *Activities) ExecuteAttempt(ctx context.Context, in AttemptInput) (Attem
 type execution struct {
 	*Activities
 	in         AttemptInput
+	provider   provider.Provider
+	named      bool // the configuration names the provider
 	workflowID string
 	token      string          // of this execution: the row that carries it is ours
 	alive      context.Context // outlives Temporal's belief; ends some time after the worker stops
@@ -60,8 +62,9 @@ type execution struct {
 func (a *Activities) newExecution(ctx context.Context, in AttemptInput) *execution {
 	e := &execution{Activities: a, in: in, token: uuid.NewString(), believed: true}
 	e.workflowID = activity.GetInfo(ctx).WorkflowExecution.ID
+	e.provider, e.named = a.Providers.Get(in.Provider)
 	alive, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	stopHeartbeat := heartbeat(ctx)
+	stopHeartbeat := heartbeat(ctx, nothingToTell)
 	stopReaper := endAfterStop(ctx, a.Drain, cancel)
 	e.alive = alive
 	e.close = func() {
@@ -77,15 +80,14 @@ func (e *execution) start() (postgres.Started, error) {
 	return retried(e.alive, func(ctx context.Context) (postgres.Started, error) {
 		return e.Store.StartAttemptIfNoneLives(ctx, postgres.Start{
 			JobID: e.in.JobID, WorkflowID: e.workflowID, Number: e.in.Number, Lane: e.in.Lane,
-			Provider: e.in.Provider, Execution: e.token,
+			Provider: e.in.Provider, Execution: e.token, Request: e.requestToKeep(),
 		})
 	})
 }
 
 // call calls the provider and listens for its answer.
 func (e *execution) call(ctx context.Context, started postgres.Started) provider.Answer {
-	p, ok := e.Providers.Get(e.in.Provider)
-	if !ok {
+	if !e.named {
 		return provider.Answer{Certainty: provider.Failed, Reason: onejob.ReasonUnknownProvider, Retryable: true, RetryAfter: unknownProviderPause,
 			Detail: "this worker's onejob.yaml does not name the provider"}
 	}
@@ -99,7 +101,7 @@ func (e *execution) call(ctx context.Context, started postgres.Started) provider
 	callCtx, hangUp := context.WithCancel(e.alive)
 	defer hangUp()
 	answers := make(chan provider.Answer, 1)
-	go func() { answers <- e.ask(callCtx, p, started) }()
+	go func() { answers <- e.ask(callCtx, started) }()
 	l := listener{execution: e, answers: answers, hangUp: hangUp}
 	return l.listen(ctx).Checked(e.Catalog.Limits)
 }
@@ -112,18 +114,26 @@ const unknownProviderPause = time.Minute
 // attempt.
 const silentProviderPause = 30 * time.Second
 
-// ask calls the provider. An adapter that panics may have sent its request before.
-func (e *execution) ask(ctx context.Context, p provider.Provider, started postgres.Started) (answer provider.Answer) {
-	defer func() {
-		if r := recover(); r != nil {
-			e.Logger.Error("an adapter panicked", "provider", p.Name, "job_id", e.in.JobID, "attempt", e.in.Number, "panic", r, "stack", string(debug.Stack()))
-			answer = provider.Answer{Certainty: provider.Unknown, Reason: onejob.ReasonUnspecified, Detail: "the adapter panicked"}
-		}
-	}()
-	return p.Adapter.Call(ctx, provider.Call{
+// ask calls the provider, and follows a call that it took. An adapter that panics may
+// have sent its request before.
+func (e *execution) ask(ctx context.Context, started postgres.Started) (answer provider.Answer) {
+	defer e.recoverAdapter(e.in.JobID, e.in.Number, &answer)
+	answer = e.provider.Adapter.Call(ctx, provider.Call{
 		JobID: e.in.JobID, Attempt: e.in.Number, Kind: started.Kind, Input: started.Input,
 		IdempotencyKey: idempotencyKey(e.in.JobID, e.in.Number),
-	})
+	}).Checked(e.Catalog.Limits)
+	if answer.Certainty == provider.Accepted {
+		return e.follow(ctx, answer.Reference)
+	}
+	return answer
+}
+
+// recoverAdapter turns a panic of an adapter into an answer that says nothing.
+func (a *Activities) recoverAdapter(jobID string, attempt int, answer *provider.Answer) {
+	if r := recover(); r != nil {
+		a.Logger.Error("an adapter panicked", "job_id", jobID, "attempt", attempt, "panic", r, "stack", string(debug.Stack()))
+		*answer = provider.Answer{Certainty: provider.Unknown, Reason: onejob.ReasonUnspecified, Detail: "the adapter panicked"}
+	}
 }
 
 // idempotencyKey is the provider-side key: one per attempt, stable across re-asks.

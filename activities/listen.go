@@ -121,7 +121,7 @@ func (l *listener) tellSilence() bool {
 			return false
 		}
 		l.recorded = true
-		l.observe(recorded)
+		l.observe(l.in.Provider, recorded)
 	}
 	return l.tell()
 }

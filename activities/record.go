@@ -21,7 +21,7 @@ func (e *execution) record(answer provider.Answer) (onejob.Attempt, error) {
 	if err != nil {
 		return onejob.Attempt{}, err
 	}
-	e.observe(recorded)
+	e.observe(e.in.Provider, recorded)
 	if recorded.WasUnknown || recorded.Late || !e.believed {
 		e.tell()
 	}
@@ -31,20 +31,13 @@ func (e *execution) record(answer provider.Answer) (onejob.Attempt, error) {
 
 // write records what is certain about the call.
 func (e *execution) write(answer provider.Answer) (postgres.Recorded, error) {
+	r := recorder{e.Activities, e.in.JobID, e.in.Number, e.in.Provider, e.token}
+	if answer.Certainty == provider.Succeeded || answer.Certainty == provider.Failed {
+		return r.writeOutcome(e.alive, answer)
+	}
 	usage, err := usageOf(answer)
 	if err != nil {
 		return postgres.Recorded{}, err
-	}
-	switch answer.Certainty {
-	case provider.Succeeded, provider.Failed:
-		return e.writeOutcome(answer, usage)
-	case provider.Accepted:
-		answer.Reason = onejob.ReasonAwaitingAnswer
-		if _, err := retried(e.alive, func(ctx context.Context) (struct{}, error) {
-			return struct{}{}, e.Store.MarkRunningIfStarting(ctx, e.in.JobID, e.in.Number, answer.Reference)
-		}); err != nil {
-			return postgres.Recorded{}, err
-		}
 	}
 	return retried(e.alive, func(ctx context.Context) (postgres.Recorded, error) {
 		return e.Store.MarkUnknownIfLive(ctx, e.in.JobID, e.in.Number,
@@ -52,30 +45,43 @@ func (e *execution) write(answer provider.Answer) (postgres.Recorded, error) {
 	})
 }
 
-// writeOutcome records a final answer. One that comes after the attempt's outcome is
-// dropped, and counted if it was a result.
-func (e *execution) writeOutcome(answer provider.Answer, usage json.RawMessage) (postgres.Recorded, error) {
+// recorder writes the outcome of one attempt, whoever found it out.
+type recorder struct {
+	*Activities
+	jobID    string
+	attempt  int
+	provider string
+	token    string // of who found out: what it wrote before is its own
+}
+
+// writeOutcome records a final answer, for as long as that takes. One that comes after
+// the attempt's outcome is dropped, and counted if it was a result.
+func (r recorder) writeOutcome(ctx context.Context, answer provider.Answer) (postgres.Recorded, error) {
+	usage, err := usageOf(answer)
+	if err != nil {
+		return postgres.Recorded{}, err
+	}
 	outcome := postgres.Outcome{
 		State: onejob.AttemptFailed, Reason: answer.Reason, Detail: answer.Detail, Retryable: answer.Retryable, RetryAfter: answer.RetryAfter,
-		Reference: answer.Reference, Usage: usage, RecordedBy: e.token,
+		Reference: answer.Reference, Usage: usage, RecordedBy: r.token,
 	}
 	if answer.Certainty == provider.Succeeded {
 		outcome.State, outcome.Reason, outcome.Retryable, outcome.Result = onejob.AttemptSucceeded, "", false, answer.Result
 	}
-	recorded, err := retried(e.alive, func(ctx context.Context) (postgres.Recorded, error) {
-		return e.Store.RecordOutcomeIfLive(ctx, e.in.JobID, e.in.Number, outcome)
+	recorded, err := retried(ctx, func(ctx context.Context) (postgres.Recorded, error) {
+		return r.Store.RecordOutcomeIfLive(ctx, r.jobID, r.attempt, outcome)
 	})
 	if answer.Certainty == provider.Succeeded && (recorded.Late || recorded.Attempt.Discarded) {
-		e.Observer.RaceLost(e.in.Provider)
-		e.Logger.Warn("result discarded: it came too late", "job_id", e.in.JobID, "attempt", e.in.Number, "attempt_state", recorded.Attempt.State)
+		r.Observer.RaceLost(r.provider)
+		r.Logger.Warn("result discarded: it came too late", "job_id", r.jobID, "attempt", r.attempt, "attempt_state", recorded.Attempt.State)
 	}
 	return recorded, err
 }
 
 // observe counts the state that an attempt came into by what was recorded.
-func (e *execution) observe(recorded postgres.Recorded) {
+func (a *Activities) observe(provider string, recorded postgres.Recorded) {
 	if recorded.Changed {
-		e.Observer.AttemptBecame(e.in.Provider, recorded.Attempt.State, recorded.Attempt.Reason)
+		a.Observer.AttemptBecame(provider, recorded.Attempt.State, recorded.Attempt.Reason)
 	}
 }
 
@@ -112,9 +118,12 @@ func once[T any](ctx context.Context, do func(context.Context) (T, error)) (T, e
 	return do(ctx)
 }
 
+// nothingToTell is for an activity whose heartbeat says only that it lives.
+func nothingToTell() []any { return nil }
+
 // heartbeat tells Temporal every third of the heartbeat timeout that the execution
-// lives. The returned function stops it and waits until it has.
-func heartbeat(ctx context.Context) (stop func()) {
+// lives, and how far it is. The returned function stops it and waits until it has.
+func heartbeat(ctx context.Context, howFar func() []any) (stop func()) {
 	every := activity.GetInfo(ctx).HeartbeatTimeout / 3
 	if every <= 0 {
 		return func() {}
@@ -129,7 +138,7 @@ func heartbeat(ctx context.Context) (stop func()) {
 			case <-ctx.Done():
 				return
 			case <-ticker.C:
-				activity.RecordHeartbeat(ctx)
+				activity.RecordHeartbeat(ctx, howFar()...)
 			}
 		}
 	})

@@ -19,6 +19,10 @@ type Start struct {
 	Lane       int
 	Provider   string
 	Execution  string // UUID of this execution of the activity
+
+	// Request returns the bytes to keep for a re-ask, of what the call will send; nil, or
+	// returning nil: none are kept. It must not wait for anything.
+	Request func(kind string, input json.RawMessage) ([]byte, error)
 }
 
 // Started is the answer to a [Start].
@@ -42,7 +46,7 @@ func (s *Store) StartAttemptIfNoneLives(ctx context.Context, a Start) (started S
 			return err
 		}
 		if turn.open {
-			inserted, err := insertAttempt(ctx, tx, a, turn.version)
+			inserted, err := insertAttempt(ctx, tx, a, turn)
 			if err != nil || inserted {
 				started = Started{Mine: err == nil, Kind: turn.kind, Input: turn.input}
 				return err
@@ -67,12 +71,19 @@ func (s *Store) StartAttemptIfNoneLives(ctx context.Context, a Start) (started S
 var errNothingStarted = errors.New("nothing started")
 
 // insertAttempt returns false if the number is taken.
-func insertAttempt(ctx context.Context, tx pgx.Tx, a Start, version int) (bool, error) {
+func insertAttempt(ctx context.Context, tx pgx.Tx, a Start, t turn) (bool, error) {
+	var request []byte
+	if a.Request != nil {
+		var err error
+		if request, err = a.Request(t.kind, t.input); err != nil {
+			return false, err
+		}
+	}
 	tag, err := tx.Exec(ctx, `
-		INSERT INTO attempts (job_id, number, lane, provider, job_version, execution)
-		VALUES ($1, $2, $3, $4, $5, $6)
+		INSERT INTO attempts (job_id, number, lane, provider, job_version, execution, request)
+		VALUES ($1, $2, $3, $4, $5, $6, $7)
 		ON CONFLICT (job_id, number) DO NOTHING`,
-		a.JobID, a.Number, a.Lane, a.Provider, version, a.Execution)
+		a.JobID, a.Number, a.Lane, a.Provider, t.version, a.Execution, request)
 	return tag.RowsAffected() == 1, err
 }
 
@@ -254,7 +265,7 @@ func writeOutcome(ctx context.Context, tx pgx.Tx, a attemptRow, job lockedJob, o
 	rows, err := tx.Query(ctx, `
 		UPDATE attempts SET state = $2, reason = $3, detail = $4, retryable = $5, retry_after_ms = $6,
 			provider_ref = coalesce($7, provider_ref), usage = coalesce($8, usage), result = $9, recorded_by = $10,
-			finished_at = clock_timestamp(),
+			request = NULL, finished_at = clock_timestamp(),
 			decided_at = CASE WHEN $11 THEN clock_timestamp() END, discarded_at = CASE WHEN $11 THEN clock_timestamp() END
 		WHERE id = $1
 		RETURNING `+attemptColumns,

@@ -3,10 +3,12 @@ package starter
 import (
 	"context"
 	"encoding/json"
+	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/onejob/onejob"
+	"github.com/onejob/onejob/workflows"
 )
 
 // Decision says who decides and why; both are recorded.
@@ -23,7 +25,10 @@ func (s *Starter) StartAttempt(ctx context.Context, jobID, provider string, d De
 }
 
 // CancelAttempt gives up the attempt of that number, or for 0 the unresolved one, and lets
-// the plan go on. It is refused with [onejob.ErrNothingToResolve].
+// the plan go on. Its provider is asked first, by a worker, to give the call up; one that
+// says that it is done already is believed. With Temporal or the workers away the attempt
+// is given up all the same, some seconds later. It is refused with
+// [onejob.ErrNothingToResolve].
 func (s *Starter) CancelAttempt(ctx context.Context, jobID string, number int, d Decision) error {
 	return s.decide(ctx, jobID, onejob.Decision{Action: onejob.DecideCancelAttempt, Attempt: number}, d)
 }
@@ -51,6 +56,11 @@ func (s *Starter) decide(ctx context.Context, jobID string, what onejob.Decision
 	if err := what.Check(s.catalog); err != nil {
 		return err
 	}
+	if what.Action == onejob.DecideCancelAttempt {
+		if answered, err := s.cancelByRun(ctx, job, what); answered {
+			return err
+		}
+	}
 	if _, err := s.store.Decide(ctx, what); err != nil {
 		return err
 	}
@@ -60,4 +70,23 @@ func (s *Starter) decide(ctx context.Context, jobID string, what onejob.Decision
 		s.logger.Warn("recorded; the workflow follows when temporal answers", "job_id", job.ID, "action", what.Action, "error", err)
 	}
 	return nil
+}
+
+// cancelPatience is what a worker gets to ask the provider.
+const cancelPatience = 12 * time.Second
+
+// cancelByRun lets the job's run give the attempt up. Answered is false if nobody is there
+// who could: the decision may be on its way, and its token makes it one decision.
+func (s *Starter) cancelByRun(ctx context.Context, job onejob.Job, d onejob.Decision) (answered bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, cancelPatience)
+	defer cancel()
+	err = s.runs.CancelAttempt(ctx, job.WorkflowID, workflows.AttemptDecision{Attempt: d.Attempt, By: d.By, Reason: d.Reason, Token: d.Token})
+	switch onejob.CodeOf(err) {
+	case onejob.CodeNothingToResolve, onejob.CodeNotFound, onejob.CodeInvalidRequest:
+		return true, err
+	}
+	if err != nil {
+		s.logger.Warn("no worker answers: the attempt is given up without asking its provider", "job_id", job.ID, "attempt", d.Attempt, "error", err)
+	}
+	return err == nil, nil
 }

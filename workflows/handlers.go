@@ -19,6 +19,7 @@ type AttemptDecision struct {
 	Result  json.RawMessage     `json:"result,omitempty"`  // of one that succeeded
 	Reason  string              `json:"reason,omitempty"`
 	By      string              `json:"by,omitempty"`
+	Token   string              `json:"token,omitempty"` // the same for the same decision told twice; default: the update's ID within the job's run
 }
 
 // JobDecision is the payload of the signal cancel-job.
@@ -69,7 +70,7 @@ func (j *jobRun) setDecisionHandlers(ctx workflow.Context) error {
 		return err
 	}
 	if err := workflow.SetUpdateHandlerWithOptions(ctx, UpdateCancelAttempt, func(ctx workflow.Context, d AttemptDecision) (onejob.Progress, error) {
-		return j.decide(ctx, onejob.Decision{Action: onejob.DecideCancelAttempt, Attempt: d.Attempt, By: d.By, Reason: d.Reason})
+		return j.decide(ctx, onejob.Decision{Action: onejob.DecideCancelAttempt, Attempt: d.Attempt, By: d.By, Reason: d.Reason, Token: d.Token})
 	}, workflow.UpdateHandlerOptions{
 		Description: `Give up the unresolved attempt: {"attempt":1,"reason":"…","by":"…"}`,
 		Validator:   j.refuseUnlessUnresolved,
@@ -77,7 +78,7 @@ func (j *jobRun) setDecisionHandlers(ctx workflow.Context) error {
 		return err
 	}
 	return workflow.SetUpdateHandlerWithOptions(ctx, UpdateResolveAttempt, func(ctx workflow.Context, d AttemptDecision) (onejob.Progress, error) {
-		return j.decide(ctx, onejob.Decision{Action: onejob.DecideResolveAttempt, Attempt: d.Attempt, As: d.As, Result: d.Result, By: d.By, Reason: d.Reason})
+		return j.decide(ctx, onejob.Decision{Action: onejob.DecideResolveAttempt, Attempt: d.Attempt, As: d.As, Result: d.Result, By: d.By, Reason: d.Reason, Token: d.Token})
 	}, workflow.UpdateHandlerOptions{
 		Description: `Say what became of the unresolved attempt: {"attempt":1,"as":"failed|succeeded","result":…,"reason":"…","by":"…"}`,
 		Validator:   j.refuseUnlessUnresolved,
@@ -136,6 +137,9 @@ func (j *jobRun) decide(ctx workflow.Context, d onejob.Decision) (onejob.Progres
 	}
 	if d.By == "" {
 		d.By = "temporal"
+	}
+	if d.Action == onejob.DecideCancelAttempt {
+		j.cancelAtProvider(ctx, d)
 	}
 	var a *activities.Activities
 	progress, err := durable[onejob.Progress](ctx, string(d.Action)+" by "+d.By, a.Decide, d)

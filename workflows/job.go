@@ -56,6 +56,7 @@ type jobRun struct {
 	plan             onejob.Plan
 	progress         onejob.Progress // as the rows were when last read, and this run's own attempts under way
 	underway         map[int]workflow.CancelFunc
+	searches         map[int]*search        // for the outcomes of unknown attempts, by number
 	reported         map[int]onejob.Attempt // what this run's attempts told since the rows were last asked, by number
 	notBefore        map[int]time.Time      // when a retry that waits may start, by its number
 
@@ -150,6 +151,7 @@ func (j *jobRun) land(step onejob.Step, r activities.AttemptReport, err error) {
 		j.reported[step.Number] = r.Attempt
 		j.progress.Attempts[known] = r.Attempt
 		j.landed = true
+		j.endSearches()
 	}
 }
 
@@ -173,6 +175,9 @@ func (j *jobRun) wait(ctx workflow.Context) error {
 		return j.awaitNews(ctx)
 	}
 	if err := j.show(ctx, onejob.StatusUnknown); err != nil {
+		return err
+	}
+	if err := j.seek(ctx, a); err != nil {
 		return err
 	}
 	workflow.SetCurrentDetails(ctx, j.unknownDetails(a))
@@ -261,6 +266,7 @@ func (j *jobRun) take(progress onejob.Progress) {
 			j.underway[number]()
 		}
 	}
+	j.endSearches()
 }
 
 // settle waits until everybody who asked something got an answer. One of the answers

@@ -21,6 +21,7 @@ func (w *Workflows) open(ctx workflow.Context, input json.RawMessage) (*jobRun, 
 	j := &jobRun{
 		heartbeatTimeout: w.HeartbeatTimeout,
 		underway:         map[int]workflow.CancelFunc{},
+		searches:         map[int]*search{},
 		reported:         map[int]onejob.Attempt{},
 		notBefore:        map[int]time.Time{},
 	}

@@ -11,6 +11,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 
 	"github.com/onejob/onejob"
+	"github.com/onejob/onejob/activities"
 )
 
 // Runs starts and signals runs of Job. It may be used concurrently.
@@ -50,6 +51,24 @@ func (r Runs) Wake(ctx context.Context, ref onejob.Reference) error {
 	options := r.options(ref)
 	_, err := r.Client.SignalWithStartWorkflow(ctx, options.ID, SignalAttemptChanged, AttemptChange{}, options, JobType, ref)
 	return translate("wake the workflow", err)
+}
+
+// CancelAttempt asks the job's run to give the attempt up, its provider first, and waits
+// for the answer. It fails with the refusals of the decision, and with
+// [onejob.ErrServerUnreachable] where no run or no worker answers before ctx ends: it may
+// have been decided all the same.
+func (r Runs) CancelAttempt(ctx context.Context, workflowID string, d AttemptDecision) error {
+	handle, err := r.Client.UpdateWorkflow(ctx, client.UpdateWorkflowOptions{
+		WorkflowID: workflowID, UpdateID: d.Token, UpdateName: UpdateCancelAttempt, Args: []any{d},
+		WaitForStage: client.WorkflowUpdateStageCompleted,
+	})
+	if err == nil {
+		err = handle.Get(ctx, nil)
+	}
+	if refused := activities.FromTemporal(err); onejob.CodeOf(refused) != "" {
+		return refused
+	}
+	return translate("ask the workflow to cancel the attempt", err)
 }
 
 // AttemptChange is the payload of the signal attempt-changed.

@@ -66,14 +66,30 @@ func (j *jobRun) showEnd(ctx workflow.Context) error {
 func (j *jobRun) unknownDetails(a onejob.Attempt) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "**Attempt %d on %s is unknown** (%s): its request may have reached the provider, so nothing else starts before its outcome is known.\n\n", a.Number, a.Provider, a.Reason)
-	if _, listens := j.underway[a.Number]; listens {
-		fmt.Fprintf(&b, "A worker still listens for the late answer, up to %s after the start.\n\n", time.Duration(j.ref.ListenFor))
-	} else {
-		b.WriteString("Nobody listens on its connection any more.\n\n")
+	b.WriteString("Being tried:\n\n")
+	for _, way := range j.exitsBeingTried(a.Number) {
+		fmt.Fprintf(&b, "- %s\n", way)
 	}
-	fmt.Fprintf(&b, "Ways out:\n\n- give it up: signal `%s`, or `onejob attempt cancel %s %d --reason …`\n- say what became of it: `onejob attempt resolve %s %d --as failed|succeeded`\n",
+	fmt.Fprintf(&b, "\nYours to use:\n\n- give it up: signal `%s`, or `onejob attempt cancel %s %d --reason …`\n- say what became of it: `onejob attempt resolve %s %d --as failed|succeeded`\n",
 		SignalCancelAttempt, j.ref.JobID, a.Number, j.ref.JobID, a.Number)
 	return b.String()
+}
+
+// exitsBeingTried tells people which ways out of unknown the attempt's outcome may come.
+func (j *jobRun) exitsBeingTried(number int) (ways []string) {
+	if _, listens := j.underway[number]; listens {
+		ways = append(ways, fmt.Sprintf("a worker listens for the late answer, up to %s after the start", time.Duration(j.ref.ListenFor)))
+	}
+	if s := j.searches[number]; s != nil && s.cancel != nil {
+		ways = append(ways, s.String())
+	}
+	if s := j.searches[number]; s != nil && s.exits.Callback {
+		ways = append(ways, "the provider may call back")
+	}
+	if len(ways) == 0 {
+		ways = append(ways, "nothing: nobody listens any more, and the provider cannot be asked")
+	}
+	return ways
 }
 
 func (j *jobRun) restDetails(step onejob.Step) string {
@@ -82,5 +98,5 @@ func (j *jobRun) restDetails(step onejob.Step) string {
 
 // shouldContinueAsNew says that the history is long and nothing hangs on this run.
 func (j *jobRun) shouldContinueAsNew(ctx workflow.Context) bool {
-	return workflow.GetInfo(ctx).GetContinueAsNewSuggested() && len(j.underway) == 0 && j.deciding == 0 && workflow.AllHandlersFinished(ctx)
+	return workflow.GetInfo(ctx).GetContinueAsNewSuggested() && len(j.underway) == 0 && !j.searching() && j.deciding == 0 && workflow.AllHandlersFinished(ctx)
 }

@@ -1,0 +1,104 @@
+package activities
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/onejob/onejob"
+	"github.com/onejob/onejob/postgres"
+	"github.com/onejob/onejob/provider"
+)
+
+// ExitsInput names an unknown attempt.
+type ExitsInput struct {
+	JobID  string `json:"job_id"`
+	Number int    `json:"number"`
+}
+
+// Exits are the ways out of unknown that an attempt has, beside its late answer and what
+// an operator decides.
+type Exits struct {
+	LookUp      bool            `json:"look_up,omitempty"`  // the provider can be asked
+	ReAsk       bool            `json:"re_ask,omitempty"`   // the provider honours the key, and what was sent is kept
+	Callback    bool            `json:"callback,omitempty"` // the provider may call
+	Interval    onejob.Duration `json:"interval,omitzero"`  // before the first look-up or re-ask
+	MaxInterval onejob.Duration `json:"max_interval,omitzero"`
+}
+
+// Exits returns the ways out that the attempt has now. It fails with NotFound.
+func (a *Activities) Exits(ctx context.Context, in ExitsInput) (Exits, error) {
+	sought, err := a.Store.SoughtAttempt(ctx, in.JobID, in.Number)
+	if err != nil {
+		return Exits{}, TemporalError(err)
+	}
+	exits := a.exitsOf(in.JobID, sought)
+	a.Logger.Info("an attempt is unknown", "job_id", in.JobID, "attempt", in.Number, "provider", sought.Provider, "reason", sought.Reason,
+		"age", sought.Age.Truncate(time.Second), "look_up", exits.LookUp, "re_ask", exits.ReAsk, "callback", exits.Callback)
+	return exits, nil
+}
+
+func (a *Activities) exitsOf(jobID string, sought postgres.Sought) Exits {
+	p, ok := a.Providers.Get(sought.Provider)
+	if !ok {
+		return Exits{}
+	}
+	var exits Exits
+	if looker, policy := lookUpper(p); policy != nil && looker.CanLookUp(question(jobID, sought)) {
+		exits.LookUp, exits.Interval, exits.MaxInterval = true, onejob.Duration(policy.Interval), onejob.Duration(policy.MaxInterval)
+	}
+	if _, policy := reAsker(p); policy != nil && mayReAsk(policy, sought) {
+		exits.ReAsk = true
+		if !exits.LookUp {
+			exits.Interval, exits.MaxInterval = onejob.Duration(firstReAsk), onejob.Duration(longestReAsk)
+		}
+	}
+	return exits
+}
+
+const (
+	firstReAsk   = time.Second
+	longestReAsk = time.Minute
+)
+
+// lookUpper returns nil for the policy if the provider is not to be asked.
+func lookUpper(p provider.Provider) (provider.LookUpper, *provider.LookUpPolicy) {
+	looker, ok := p.Adapter.(provider.LookUpper)
+	if !ok {
+		return nil, nil
+	}
+	return looker, p.LookUp
+}
+
+// reAsker returns nil for the policy if the provider is not to be asked again.
+func reAsker(p provider.Provider) (provider.ReAsker, *provider.ReAskPolicy) {
+	again, ok := p.Adapter.(provider.ReAsker)
+	if !ok {
+		return nil, nil
+	}
+	return again, p.ReAsk
+}
+
+func mayReAsk(policy *provider.ReAskPolicy, a postgres.Sought) bool {
+	return a.Kept && a.ReAsks < policy.Most && a.Age < policy.Window
+}
+
+// question is how the provider is asked about the attempt.
+func question(jobID string, a postgres.Sought) provider.Question {
+	return provider.Question{
+		JobID: jobID, Attempt: a.Number, IdempotencyKey: idempotencyKey(jobID, a.Number), Reference: a.Reference, Age: a.Age,
+	}
+}
+
+// requestToKeep returns what keeps the bytes of a call that may be asked again.
+func (e *execution) requestToKeep() func(kind string, input json.RawMessage) ([]byte, error) {
+	again, policy := reAsker(e.provider)
+	if policy == nil {
+		return nil
+	}
+	return func(kind string, input json.RawMessage) ([]byte, error) {
+		return again.Body(provider.Call{
+			JobID: e.in.JobID, Attempt: e.in.Number, Kind: kind, Input: input, IdempotencyKey: idempotencyKey(e.in.JobID, e.in.Number),
+		})
+	}
+}
