@@ -152,18 +152,36 @@ func dialTemporal(t *testing.T, address string) client.Client {
 	return c
 }
 
-// parseConfig has three providers, which are one simulated provider under three names;
-// "dead" refuses every connection.
+// parseConfig has providers that are one simulated provider under several names: "asked"
+// can be asked what became of a call and to give it up, and so can "patient", which is not
+// asked for an hour; "again" honours keys. "dead" refuses every connection.
 func parseConfig(t *testing.T) *config.Config {
 	text := fmt.Sprintf(`
 providers:
-  primary: {type: http, url: %[1]q, timeout: 10s, listen_for: 1m, idempotency: {header: Idempotency-Key, window: 24h}}
+  primary: {type: http, url: %[1]q, timeout: 10s, listen_for: 1m, idempotency: {header: Idempotency-Key, window: 24h, reasks: 0}}
   fallback: {type: http, url: %[2]q, timeout: 10s, listen_for: 1m}
+  asked:
+    type: http
+    url: %[3]q
+    timeout: 10s
+    listen_for: 1m
+    lookup: {url: "%[3]s/key/{key}", interval: 50ms, max_interval: 200ms}
+    cancel: {url: "%[3]s/key/{key}/cancel"}
+    idempotency: {header: Idempotency-Key, window: 24h, reasks: 0}
+  patient:
+    type: http
+    url: %[5]q
+    timeout: 10s
+    listen_for: 1m
+    lookup: {url: "%[5]s/key/{key}", interval: 1h, max_interval: 1h}
+    cancel: {url: "%[5]s/key/{key}/cancel"}
+    idempotency: {header: Idempotency-Key, window: 24h, reasks: 0}
+  again: {type: http, url: %[4]q, timeout: 10s, listen_for: 1m, idempotency: {header: Idempotency-Key, window: 24h, reasks: 3}}
   dead: {type: http, url: "http://127.0.0.1:1/v1/run", timeout: 10s, listen_for: 1m}
 kinds:
   ticket: {side_effects: external}
 worker: {heartbeat_timeout: 2s, drain: 1s}
-`, simulatorURL+"/v1/run/primary", simulatorURL+"/v1/run/fallback")
+`, simulatorURL+"/v1/run/primary", simulatorURL+"/v1/run/fallback", simulatorURL+"/v1/run/asked", simulatorURL+"/v1/run/again", simulatorURL+"/v1/run/patient")
 	c, err := config.Parse("onejob.yaml", []byte(text), os.LookupEnv)
 	if err != nil {
 		t.Fatal(err)
@@ -174,7 +192,7 @@ worker: {heartbeat_timeout: 2s, drain: 1s}
 // startWorker runs a worker in this process until the test ends or stop is called.
 func (s *system) startWorker(change ...func(*worker.Config)) (stop func()) {
 	s.t.Helper()
-	providers, err := s.config.Providers()
+	providers, err := s.config.Adapters()
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/uuid"
 	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/client"
 	"google.golang.org/protobuf/types/known/durationpb"
 
@@ -38,21 +39,49 @@ func TestStoppedWorkerRecordsWhatStillHangsAsUnknown(t *testing.T) {
 
 func TestStoppingWorkerWaitsForACallInFlight(t *testing.T) {
 	s := newSystem(t)
-	stop := s.startWorker(func(c *worker.Config) { c.Drain = patience })
-	job := s.submit(s.request("flies", fmt.Sprintf(`"hold_after": %q`, s.hold("flies"))))
-	s.awaitExecution(job.JobID)
-	stopped := make(chan struct{})
-	go func() {
-		defer close(stopped)
-		stop()
-	}()
-	s.release("flies")
-	<-stopped
+	called := make(chan struct{})
+	stop := s.embed(func(ctx context.Context, _ provider.Call) provider.Answer {
+		close(called)
+		<-activity.GetWorkerStopChannel(ctx)
+		select { // it takes its time
+		case <-ctx.Done():
+			return provider.Answer{Certainty: provider.Unknown}
+		case <-time.After(time.Second):
+			return provider.Answer{Certainty: provider.Succeeded, Result: json.RawMessage("1")}
+		}
+	}, func(c *worker.Config) { c.Drain = patience })
+	job := s.submit(s.embedded("flies"))
+	<-called
+	stop()
 	if a := s.get(job.JobID).Attempts[0]; a.State != onejob.AttemptSucceeded {
 		t.Errorf("after the worker's end the attempt is %s (%s)", a.State, a.Reason)
 	}
 	s.startWorker()
-	s.wantOneSuccess(job)
+	if done := s.wait(job.JobID); done.CompletedBy != 1 || len(done.Attempts) != 1 {
+		t.Errorf("the next worker made of it %+v", done.View)
+	}
+}
+
+// adapter is a provider of a test's own.
+type adapter func(context.Context, provider.Call) provider.Answer
+
+func (a adapter) Call(ctx context.Context, call provider.Call) provider.Answer { return a(ctx, call) }
+
+// embed starts a worker with the provider "mine", and lets requests name it.
+func (s *system) embed(mine adapter, change ...func(*worker.Config)) (stop func()) {
+	s.t.Helper()
+	p := provider.Provider{Name: "mine", Adapter: mine, Timeout: 10 * time.Second, ListenFor: time.Hour}
+	catalog := s.config.Catalog()
+	catalog.Providers[p.Name] = onejob.ProviderDefaults{Timeout: p.Timeout, ListenFor: p.ListenFor}
+	s.starter = starter.New(starter.Options{Store: s.store, Temporal: s.temporal, Catalog: catalog, TaskQueue: s.queue, Logger: quiet})
+	return s.startWorker(append(change, func(c *worker.Config) { c.Providers = c.Providers.With(p) })...)
+}
+
+// embedded is a request to the provider "mine".
+func (s *system) embedded(key string) onejob.Request {
+	r := s.request(key, "")
+	r.Provider = "mine"
+	return r
 }
 
 func TestWorkerWithoutSchemaSaysSo(t *testing.T) {
@@ -69,7 +98,7 @@ func TestWorkerWithoutSchemaSaysSo(t *testing.T) {
 
 func (s *system) workerConfig(store *postgres.Store, namespace string) worker.Config {
 	s.t.Helper()
-	providers, err := s.config.Providers()
+	providers, err := s.config.Adapters()
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -101,10 +130,8 @@ func TestNamespaceWithoutSearchAttributesIsNamed(t *testing.T) {
 	s.eventually("the attributes are there", func() bool { return workflows.CheckSearchAttributes(t.Context(), s.temporal, namespace) == nil })
 }
 
-// misbehaving is an embedded provider that does what its job's input says.
-type misbehaving struct{}
-
-func (misbehaving) Call(_ context.Context, call provider.Call) provider.Answer {
+// misbehave does what the job's input says.
+func misbehave(_ context.Context, call provider.Call) provider.Answer {
 	switch string(call.Input) {
 	case `"panic"`:
 		panic("as asked")
@@ -118,15 +145,13 @@ func (misbehaving) Call(_ context.Context, call provider.Call) provider.Answer {
 
 func TestEmbeddedProviderMayMisbehave(t *testing.T) {
 	s := newSystem(t)
-	mine := provider.Provider{Name: "mine", Adapter: misbehaving{}, Timeout: time.Second, ListenFor: time.Minute}
-	s.startWorker(func(c *worker.Config) { c.Providers = c.Providers.With(mine) })
-	catalog := s.config.Catalog()
-	catalog.Providers["mine"] = onejob.ProviderDefaults{Timeout: mine.Timeout, ListenFor: mine.ListenFor}
-	s.starter = starter.New(starter.Options{Store: s.store, Temporal: s.temporal, Catalog: catalog, TaskQueue: s.queue, Logger: quiet})
+	s.embed(misbehave)
 	for input, want := range map[string]onejob.Status{
 		`"well"`: onejob.StatusSucceeded, `"panic"`: onejob.StatusUnknown, `"nothing"`: onejob.StatusUnknown, `"no JSON"`: onejob.StatusUnknown,
 	} {
-		job := s.submit(onejob.Request{Owner: s.owner, Key: input, Kind: "ticket", Provider: "mine", Input: json.RawMessage(input)})
+		r := s.embedded(input)
+		r.Input = json.RawMessage(input)
+		job := s.submit(r)
 		detail := s.awaitStatus(job.JobID, want)
 		if want == onejob.StatusUnknown && detail.Attempts[0].Reason == onejob.ReasonWorkerLost {
 			t.Errorf("%s: the answer was lost: %+v", input, detail.Attempts)
