@@ -3,20 +3,24 @@ package simulator
 import (
 	"cmp"
 	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 )
 
 // call is a request to a provider.
 type call struct {
+	format   format
 	provider string // the NAME in the path
 	job      string
 	attempt  int
 	key      string
+	url      string            // at which it came
 	callback string            // URL
 	length   int               // of the input, in bytes
 	digest   [sha256.Size]byte // of the input
@@ -28,32 +32,50 @@ type directives = Directives
 // name is how the plan knows the call.
 func (c call) name() string { return cmp.Or(c.As, c.job, c.key) }
 
-func (c call) idPrefix() string { return "run_" }
-
-// readCall reads a request and checks it.
-func (s *Simulator) readCall(w http.ResponseWriter, r *http.Request) (call, error) {
+// readCall reads a request in a format, and checks it.
+func (s *Simulator) readCall(w http.ResponseWriter, r *http.Request, f format) (call, error) {
 	input, err := io.ReadAll(http.MaxBytesReader(w, r.Body, mostInputBytes))
 	if err != nil {
 		return call{}, err
 	}
-	c := s.addressee(r)
+	c := s.addressee(r, f)
+	if !json.Valid(input) {
+		return call{}, errors.New("the body is not JSON")
+	}
+	if c.format, err = f.read(input); err != nil {
+		return call{}, err
+	}
 	c.length, c.digest = len(input), sha256.Sum256(input)
 	if c.attempt, err = readAttempt(r.Header.Get(attemptHeader)); err != nil {
 		return call{}, fmt.Errorf("header %s: %w", attemptHeader, err)
 	}
-	if c.directives, err = readDirectives(r.Header, input); err != nil {
+	if c.directives, err = readDirectives(r.Header, input, f); err != nil {
 		return call{}, err
 	}
-	if c.Only != "" && c.Only != c.provider {
-		c.directives = directives{As: c.As}
-	}
+	c.directives = c.applying(r)
 	return c, s.checkCallback(c)
 }
 
+// applying returns the directives that are for the call: none of another provider, and
+// a refusal in place of any if its API key or its model is none.
+func (c call) applying(r *http.Request) directives {
+	switch {
+	case hasBadKey(r):
+		return directives{As: c.As, Status: http.StatusUnauthorized}
+	case unknownModel(c.format.model()):
+		return directives{As: c.As, Status: http.StatusNotFound, ErrorCode: c.format.modelNotFound()}
+	case c.Only != "" && c.Only != c.provider:
+		return directives{As: c.As}
+	}
+	return c.directives
+}
+
 // addressee reads who is meant, and on whose behalf.
-func (s *Simulator) addressee(r *http.Request) call {
+func (s *Simulator) addressee(r *http.Request, f format) call {
 	return call{
-		provider: r.PathValue("name"),
+		format:   f,
+		provider: f.named(r.PathValue("name")),
+		url:      "http://" + r.Host + strings.TrimSuffix(r.URL.EscapedPath(), "/"),
 		job:      r.Header.Get(jobHeader),
 		key:      r.Header.Get(s.options.KeyHeader),
 		callback: r.Header.Get(callbackHeader),

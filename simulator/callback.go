@@ -70,7 +70,7 @@ func (s sight) outcome() outcome {
 	case Failed:
 		told.Usage, told.Error = s.Usage, s.Error
 		if told.Error == nil {
-			told.Error = marshal(map[string]string{"code": "simulated", "message": "simulated"})
+			told.Error = marshal(replyError{Code: cmp.Or(s.ErrorCode, "simulated"), Message: "simulated"})
 		}
 	}
 	return told

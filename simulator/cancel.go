@@ -11,17 +11,22 @@ type Cancels struct {
 	Hold   string `json:"hold,omitempty"`   // no cancel is done until the name is released
 }
 
-var errDone = errors.New("the call is done")
+// Errors of asking for what cannot be.
+var (
+	errDone       = errors.New("the call is done")
+	errForeground = errors.New("only responses in the background can be cancelled")
+	errNoResults  = errors.New("the batch has no results yet")
+)
 
-// cancel cancels a call that is not done, and answers in the wire format of render. One
-// that is done gets what tooLate says.
-func (s *Simulator) cancel(render, tooLate func(sight) reply) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
+// cancel cancels calls that are not done, in a format: cancelled tells of one that it
+// was, tooLate of one that is done.
+func (s *Simulator) cancel(f format, cancelled, tooLate func(sight) reply) http.HandlerFunc {
+	return authorised(f, func(w http.ResponseWriter, r *http.Request) {
 		era, _ := s.current()
-		one, subjects := s.asked(era, r)
+		one, subjects := s.asked(era, r, f)
 		era.board.note(subjects, func(c *Counts) { c.Cancels++ })
 		if one == nil {
-			problem(w, http.StatusNotFound, errNotFound)
+			refuse(w, f, http.StatusNotFound, errNotFound)
 			return
 		}
 		d := one.Cancel
@@ -33,25 +38,11 @@ func (s *Simulator) cancel(render, tooLate func(sight) reply) http.HandlerFunc {
 		}
 		switch {
 		case d.Status != 0:
-			problem(w, d.Status, errors.New("simulated"))
+			refuse(w, f, d.Status, errSimulated)
 		case era.runs.cancel(one):
-			render(era.runs.glance(one)).write(w)
+			cancelled(era.runs.glance(one)).write(w)
 		default:
 			tooLate(era.runs.glance(one)).write(w)
 		}
-	}
-}
-
-// plainOutcome is the answer to a look-up in the format of /v1/run.
-func plainOutcome(s sight) reply {
-	return reply{status: http.StatusOK, header: jsonHeader(), body: marshal(s.outcome())}
-}
-
-// plainTooLate is the answer to a cancel that comes too late, in the same format.
-func plainTooLate(s sight) reply {
-	body := marshal(map[string]any{
-		"id": s.id, "status": s.state,
-		"error": replyError{Code: http.StatusConflict, Message: errDone.Error()},
 	})
-	return reply{status: http.StatusConflict, header: jsonHeader(), body: body}
 }

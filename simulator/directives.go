@@ -50,6 +50,17 @@ type Directives struct {
 	Usage      json.RawMessage   `json:"usage,omitempty"`     // the reply's member usage; null: none
 	Error      json.RawMessage   `json:"error,omitempty"`     // the reply's member error, also of a 2xx
 	CutBody    bool              `json:"cut_body,omitempty"`
+	ErrorCode  string            `json:"error_code,omitempty"` // of the error that a reply or an outcome tells
+
+	// In a vendor's format: the model that served the call, how the answer ends (length,
+	// content_filter, refusal, tool_calls, empty; else in the vendor's own word), and its
+	// stream: without its last so many events, broken in the middle by an error of that
+	// code, held in the middle until the name is released.
+	Model       string `json:"model,omitempty"`
+	End         string `json:"end,omitempty"`
+	CutStream   int    `json:"cut_stream,omitempty"`
+	StreamError string `json:"stream_error,omitempty"`
+	HoldStream  string `json:"hold_stream,omitempty"`
 
 	// Outcome is what look-ups and callbacks tell of the executed call: succeeded (the
 	// default), failed or cancelled.

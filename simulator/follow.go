@@ -62,10 +62,10 @@ func (e *era) accept(w http.ResponseWriter, r *http.Request, one *run, replied <
 	done, err := e.errands.start(func() { e.follow(one, replied) })
 	if err != nil {
 		e.runs.forget(one)
-		problem(w, http.StatusServiceUnavailable, err)
+		refuse(w, one.format, http.StatusServiceUnavailable, err)
 		return
 	}
-	answer := one.accepted(r)
+	answer := one.acceptance()
 	keep(answer)
 	if one.tells() && one.Callback.When == Before {
 		until(done, r.Context(), e.ctx)

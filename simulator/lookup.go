@@ -21,23 +21,37 @@ type LookUps struct {
 	Hold string `json:"hold,omitempty"` // no look-up is answered until the name is released
 }
 
-var errNotFound = errors.New("no such call")
+var (
+	errNotFound  = errors.New("no such call")
+	errSimulated = errors.New("simulated")
+)
 
-// lookUp answers a look-up in the wire format of render.
-func (s *Simulator) lookUp(render func(sight) reply) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
+// lookUp answers look-ups in a format: with what tell makes of the call.
+func (s *Simulator) lookUp(f format, tell func(sight) reply) http.HandlerFunc {
+	return authorised(f, func(w http.ResponseWriter, r *http.Request) {
 		era, _ := s.current()
-		one, subjects := s.asked(era, r)
+		one, subjects := s.asked(era, r, f)
 		era.board.note(subjects, func(c *Counts) { c.LookUps++ })
 		if one == nil {
-			problem(w, http.StatusNotFound, errNotFound)
+			refuse(w, f, http.StatusNotFound, errNotFound)
 			return
 		}
-		era.answerLookUp(w, r, one, render)
+		era.answerLookUp(w, r, f, one, tell)
+	})
+}
+
+// by tells calls of one format, and finds no others.
+func by[F format](tell func(F, sight) reply) func(sight) reply {
+	return func(s sight) reply {
+		f, ok := s.format.(F)
+		if !ok {
+			return no(f, http.StatusNotFound, errNotFound)
+		}
+		return tell(f, s)
 	}
 }
 
-func (e *era) answerLookUp(w http.ResponseWriter, r *http.Request, one *run, render func(sight) reply) {
+func (e *era) answerLookUp(w http.ResponseWriter, r *http.Request, f format, one *run, tell func(sight) reply) {
 	d := one.LookUp
 	if d == nil {
 		d = &LookUps{}
@@ -48,11 +62,11 @@ func (e *era) answerLookUp(w http.ResponseWriter, r *http.Request, one *run, ren
 	ordinal, seen := e.runs.see(one)
 	switch {
 	case struck(ordinal, d.Forget):
-		problem(w, http.StatusNotFound, errNotFound)
+		refuse(w, f, http.StatusNotFound, errNotFound)
 	case struck(ordinal-max(0, d.Forget), d.Broken):
-		d.spoil(render(seen), w)
+		d.spoil(w, f, tell(seen))
 	default:
-		render(seen).write(w)
+		tell(seen).write(w)
 	}
 }
 
@@ -60,13 +74,8 @@ func (e *era) answerLookUp(w http.ResponseWriter, r *http.Request, one *run, ren
 func struck(ordinal, first int) bool { return first < 0 || ordinal <= first }
 
 // spoil answers with the fault.
-func (d LookUps) spoil(answer reply, w http.ResponseWriter) {
-	if answer.status = d.Status; d.Status == 0 {
-		answer.status = http.StatusOK
-		if d.Body == nil && !d.CutBody {
-			answer.status = http.StatusInternalServerError
-		}
-	}
+func (d LookUps) spoil(w http.ResponseWriter, f format, answer reply) {
+	answer.status = cmp.Or(d.Status, d.defaultStatus())
 	if d.RetryAfter != "" {
 		answer.header["Retry-After"] = string(d.RetryAfter)
 	}
@@ -74,7 +83,7 @@ func (d LookUps) spoil(answer reply, w http.ResponseWriter) {
 	case d.Body != nil:
 		answer.body = []byte(*d.Body)
 	case answer.status >= http.StatusMultipleChoices:
-		answer.body = marshal(map[string]any{"error": replyError{Code: answer.status, Message: "simulated"}})
+		answer.body = no(f, answer.status, errSimulated).body
 	}
 	if d.CutBody {
 		answer.writeHalf(w)
@@ -82,10 +91,17 @@ func (d LookUps) spoil(answer reply, w http.ResponseWriter) {
 	answer.write(w)
 }
 
+func (d LookUps) defaultStatus() int {
+	if d.Body != nil || d.CutBody {
+		return http.StatusOK
+	}
+	return http.StatusInternalServerError
+}
+
 // asked returns the call that a request is about, or nil, and under which names it is
 // counted.
-func (s *Simulator) asked(e *era, r *http.Request) (*run, []string) {
-	who := s.addressee(r)
+func (s *Simulator) asked(e *era, r *http.Request, f format) (*run, []string) {
+	who := s.addressee(r, f)
 	who.key = cmp.Or(r.PathValue("key"), r.URL.Query().Get("key"), who.key)
 	who.job = cmp.Or(r.PathValue("job"), r.URL.Query().Get("job"), who.job)
 	number := cmp.Or(r.PathValue("attempt"), r.URL.Query().Get("attempt"), r.Header.Get(attemptHeader))

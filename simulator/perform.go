@@ -25,7 +25,7 @@ func (e *era) perform(w http.ResponseWriter, r *http.Request, c call, keep func(
 		e.execute(w, r, one, replied, keep)
 	default:
 		e.runs.forget(one)
-		e.answer(w, r, c, c.reply())
+		e.answer(w, r, c, one.reply())
 	}
 }
 
@@ -62,13 +62,35 @@ func (e *era) answer(w http.ResponseWriter, r *http.Request, c call, answer repl
 	if !e.waitFor(ctx, c.HoldAfter) || !e.waitFor(ctx, silence) || !e.wait(ctx, time.Duration(c.Late)) {
 		hangUp()
 	}
-	if c.CutBody {
-		answer.writeHalf(w)
-	}
-	answer.write(w)
+	e.write(w, r, c, answer)
 	if c.tells() {
 		_ = http.NewResponseController(w).Flush() // a callback after the reply shall not be faster
 	}
+}
+
+// write writes an answer, whole or not.
+func (e *era) write(w http.ResponseWriter, r *http.Request, c call, answer reply) {
+	switch {
+	case answer.events != nil:
+		e.stream(w, r, c, answer)
+	case c.CutBody:
+		answer.writeHalf(w)
+	default:
+		answer.write(w)
+	}
+}
+
+// stream writes the events that the directives leave, in two halves.
+func (e *era) stream(w http.ResponseWriter, r *http.Request, c call, answer reply) {
+	events := answer.events[:max(0, len(answer.events)-c.CutStream)]
+	first, second := answer, answer
+	first.events, second.events = events[:len(events)/2], events[len(events)/2:]
+	first.write(w)
+	_ = http.NewResponseController(w).Flush()
+	if c.CutBody || !e.waitFor(r.Context(), c.HoldStream) {
+		hangUp()
+	}
+	_, _ = w.Write(second.text())
 }
 
 // wait waits, and returns false if ctx or the era ends before.

@@ -3,7 +3,6 @@ package simulator
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"time"
@@ -14,10 +13,10 @@ const directivesHeader = "Onejob-Simulate"
 
 // readDirectives returns the directives of a request: those in its input, else those in
 // its header, else none.
-func readDirectives(header http.Header, input []byte) (Directives, error) {
-	text, err := inInput(input)
-	if err != nil {
-		return Directives{}, err
+func readDirectives(header http.Header, input []byte, f format) (Directives, error) {
+	text := inInput(input)
+	if text == nil {
+		text = f.inside(input)
 	}
 	if text == nil {
 		text = []byte(header.Get(directivesHeader))
@@ -34,17 +33,14 @@ func readDirectives(header http.Header, input []byte) (Directives, error) {
 
 // inInput returns the member simulate of an input; nothing if it is no object or has no
 // such member.
-func inInput(input []byte) (json.RawMessage, error) {
-	if !json.Valid(input) {
-		return nil, errors.New("the body is not JSON")
-	}
+func inInput(input []byte) json.RawMessage {
 	var object struct {
 		Simulate json.RawMessage `json:"simulate"`
 	}
 	if json.Unmarshal(input, &object) != nil {
-		return nil, nil // no object
+		return nil // no object
 	}
-	return object.Simulate, nil
+	return object.Simulate
 }
 
 func decodeStrictly(text []byte, into any) error {

@@ -2,13 +2,13 @@ package simulator
 
 import (
 	"cmp"
-	"encoding/hex"
 	"encoding/json"
 	"maps"
 	"net/http"
 	"strconv"
-	"strings"
 	"time"
+
+	"github.com/onejob/onejob/simulator/internal/wire"
 )
 
 // reply is what a client reads.
@@ -16,22 +16,7 @@ type reply struct {
 	status int
 	header map[string]string
 	body   []byte
-}
-
-// replyBody is the body of a reply that the directives do not spell out.
-type replyBody struct {
-	Provider string          `json:"provider"`
-	Job      string          `json:"job"`
-	Attempt  int             `json:"attempt"`
-	Echo     string          `json:"echo"` // SHA-256 of the input, in hex
-	Answer   json.RawMessage `json:"answer,omitempty"`
-	Usage    json.RawMessage `json:"usage,omitempty"`
-	Error    json.RawMessage `json:"error,omitempty"`
-}
-
-type replyError struct {
-	Code    int    `json:"code"` // the status
-	Message string `json:"message"`
+	events []wire.Event // in place of the body
 }
 
 type usage struct {
@@ -39,64 +24,64 @@ type usage struct {
 	OutputTokens int `json:"output_tokens"`
 }
 
-// reply composes the call's reply. The same call gets the same bytes.
-func (c call) reply() reply {
-	return c.shape(reply{status: http.StatusOK, header: jsonHeader()}, c.body)
-}
+// What the simulator counts as usage.
+const (
+	bytesPerToken   = 4
+	tokensPerAnswer = 16
+)
 
-// accepted is the reply to a call that is executed later.
-func (r *run) accepted(req *http.Request) reply {
-	answer := reply{status: http.StatusAccepted, header: jsonHeader()}
-	answer.header["Location"] = "http://" + req.Host + strings.TrimSuffix(req.URL.EscapedPath(), "/") + "/ref/" + r.id
-	return r.shape(answer, func(int) []byte {
-		if r.LocationOnly {
-			return marshal(outcome{Status: Queued})
-		}
-		return marshal(outcome{ID: r.id, Status: Queued})
-	})
+// reply composes the call's reply. The same run gets the same bytes.
+func (r *run) reply() reply {
+	answer := reply{status: cmp.Or(r.Status, http.StatusOK), header: r.format.header(r.requestID())}
+	switch {
+	case answer.status >= http.StatusMultipleChoices || r.Error != nil:
+		answer.body = r.format.failure(r, answer.status)
+	default:
+		answer.events = r.format.events(r)
+		answer.body = r.format.body(r)
+	}
+	return r.shape(answer)
 }
 
 // shape gives an answer what the directives say of it.
-func (c call) shape(answer reply, body func(status int) []byte) reply {
-	if c.Status != 0 {
-		answer.status = c.Status
+func (r *run) shape(answer reply) reply {
+	if answer.events != nil {
+		answer.header["Content-Type"] = "text/event-stream; charset=utf-8"
 	}
-	if c.RetryAfter != "" {
-		answer.header["Retry-After"] = string(c.RetryAfter)
+	if r.RetryAfter != "" {
+		answer.header["Retry-After"] = string(r.RetryAfter)
 	}
-	if c.ClockSkew != 0 {
-		answer.header["Date"] = skewedDate(c.ClockSkew)
+	if r.ClockSkew != 0 {
+		answer.header["Date"] = skewedDate(r.ClockSkew)
 	}
-	maps.Copy(answer.header, c.Headers)
-	if answer.body = body(answer.status); c.Body != nil {
-		answer.body = []byte(*c.Body)
+	maps.Copy(answer.header, r.Headers)
+	if r.Body != nil {
+		answer.body, answer.events = []byte(*r.Body), nil
 	}
 	return answer
 }
+
+// acceptance is the reply to a call that is executed later.
+func (r *run) acceptance() reply {
+	answer := r.format.accepted(r)
+	answer.status = cmp.Or(r.Status, answer.status)
+	if answer.status >= http.StatusMultipleChoices || r.Error != nil && r.Outcome != Failed {
+		answer.body = r.format.failure(r, answer.status)
+	}
+	return r.shape(answer)
+}
+
+// location is the URL at which the call can be looked up.
+func (r *run) location() string { return r.url + r.format.refPath() + r.id }
+
+// requestID is the vendor's name for the HTTP request, beside the one for the call.
+func (r *run) requestID() string { return "req_" + r.id }
 
 func skewedDate(skew Duration) string {
 	return time.Now().UTC().Add(time.Duration(skew)).Format(http.TimeFormat)
 }
 
 func jsonHeader() map[string]string { return map[string]string{"Content-Type": "application/json"} }
-
-func (c call) body(status int) []byte {
-	body := replyBody{
-		Provider: cmp.Or(c.provider, "simulator"), Job: c.job, Attempt: c.attempt, Echo: hex.EncodeToString(c.digest[:]),
-		Answer: c.Answer, Usage: c.Usage, Error: c.Error,
-	}
-	if status >= http.StatusMultipleChoices {
-		if body.Error == nil {
-			body.Error = marshal(replyError{Code: status, Message: "simulated"})
-		}
-		return marshal(body)
-	}
-	if body.Answer == nil && body.Error == nil {
-		body.Answer = json.RawMessage(`"done"`)
-	}
-	body.Usage = c.usage()
-	return marshal(body)
-}
 
 // usage is what the call used; nothing if the directives say so.
 func (c call) usage() json.RawMessage {
@@ -111,18 +96,12 @@ func (c call) usage() json.RawMessage {
 
 // result is the call's result, as a look-up tells it: the body of its reply, if that is
 // JSON.
-func (c call) result() json.RawMessage {
-	if c.Body != nil && json.Valid([]byte(*c.Body)) {
-		return json.RawMessage(*c.Body)
+func (r *run) result() json.RawMessage {
+	if r.Body != nil && json.Valid([]byte(*r.Body)) {
+		return json.RawMessage(*r.Body)
 	}
-	return c.body(http.StatusOK)
+	return r.format.body(r)
 }
-
-// What the simulator counts as usage.
-const (
-	bytesPerToken   = 4
-	tokensPerAnswer = 16
-)
 
 // marshal encodes a value that has no way to fail.
 func marshal(value any) []byte {
@@ -141,7 +120,19 @@ func (a reply) replayed() reply {
 
 func (a reply) write(w http.ResponseWriter) {
 	a.writeHead(w)
-	_, _ = w.Write(a.body) // a client that has left reads nothing
+	_, _ = w.Write(a.text()) // a client that has left reads nothing
+}
+
+// text is the whole body.
+func (a reply) text() []byte {
+	if a.events == nil {
+		return a.body
+	}
+	var text []byte
+	for _, one := range a.events {
+		text = append(text, one.Text()...)
+	}
+	return text
 }
 
 // writeHalf announces the whole body, writes half of it and hangs up.
@@ -154,7 +145,7 @@ func (a reply) writeHalf(w http.ResponseWriter) {
 }
 
 func (a reply) writeHead(w http.ResponseWriter) {
-	if w.Header().Get("Content-Length") == "" {
+	if w.Header().Get("Content-Length") == "" && a.events == nil {
 		w.Header().Set("Content-Length", strconv.Itoa(len(a.body)))
 	}
 	for name, value := range a.header {
@@ -163,11 +154,19 @@ func (a reply) writeHead(w http.ResponseWriter) {
 	w.WriteHeader(a.status)
 }
 
-// problem tells a client why its request was not even tried.
-func problem(w http.ResponseWriter, status int, err error) {
-	reply{
-		status: status,
-		header: jsonHeader(),
-		body:   marshal(map[string]any{"error": replyError{Code: status, Message: err.Error()}}),
-	}.write(w)
+// errorReply is the error in the words of a format.
+func errorReply(f format, e wire.Error) reply {
+	id := newID("req_")
+	return reply{status: e.Status, header: f.header(id), body: f.envelope(e, id)}
 }
+
+// no is the reply to a request that was not even tried.
+func no(f format, status int, err error) reply {
+	return errorReply(f, wire.Error{Status: status, Message: err.Error()})
+}
+
+// refuse tells a client why its request was not even tried.
+func refuse(w http.ResponseWriter, f format, status int, err error) { no(f, status, err).write(w) }
+
+// problem is refuse for the control API.
+func problem(w http.ResponseWriter, status int, err error) { refuse(w, plain{}, status, err) }

@@ -11,9 +11,13 @@ const runPath = "/v1/run"
 
 // routes registers the providers' paths.
 func (s *Simulator) routes() {
-	s.mux.HandleFunc("POST "+runPath, s.run)
+	s.mux.HandleFunc("POST "+runPath, s.take(plain{}))
 	s.mux.HandleFunc("POST "+runPath+"/{name...}", s.postPlain)
 	s.mux.HandleFunc("GET "+runPath+"/{name...}", s.getPlain)
+	for _, name := range []string{"", "/{name}"} {
+		s.openAIRoutes("/openai" + name)
+		s.anthropicRoutes("/anthropic" + name)
+	}
 }
 
 func (s *Simulator) getPlain(w http.ResponseWriter, r *http.Request) {
@@ -21,15 +25,15 @@ func (s *Simulator) getPlain(w http.ResponseWriter, r *http.Request) {
 		http.NotFound(w, r)
 		return
 	}
-	s.lookUp(plainOutcome)(w, r)
+	s.lookUp(plain{}, plainOutcome)(w, r)
 }
 
 func (s *Simulator) postPlain(w http.ResponseWriter, r *http.Request) {
 	if path, ok := strings.CutSuffix(r.URL.EscapedPath(), "/cancel"); ok && readQuestion(r, path) {
-		s.cancel(plainOutcome, plainTooLate)(w, r)
+		s.cancel(plain{}, plainOutcome, plainTooLate)(w, r)
 		return
 	}
-	s.run(w, r)
+	s.take(plain{})(w, r)
 }
 
 // readQuestion reads from a path which call is meant, and sets it as path values: of

@@ -5,21 +5,23 @@ import (
 	"net/http"
 )
 
-// run takes a request of a provider's client in.
-func (s *Simulator) run(w http.ResponseWriter, r *http.Request) {
-	select {
-	case s.inFlight <- struct{}{}:
-		defer func() { <-s.inFlight }()
-	default:
-		problem(w, http.StatusServiceUnavailable, errors.New("too many requests are in flight"))
-		return
+// take takes requests of a provider's client in, in a format.
+func (s *Simulator) take(f format) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case s.inFlight <- struct{}{}:
+			defer func() { <-s.inFlight }()
+		default:
+			refuse(w, f, http.StatusServiceUnavailable, errors.New("too many requests are in flight"))
+			return
+		}
+		c, err := s.readCall(w, r, f)
+		if err != nil {
+			refuse(w, f, http.StatusBadRequest, err)
+			return
+		}
+		s.receive(w, r, c)
 	}
-	c, err := s.readCall(w, r)
-	if err != nil {
-		problem(w, http.StatusBadRequest, err)
-		return
-	}
-	s.receive(w, r, c)
 }
 
 // receive counts the call and has it performed.
@@ -27,7 +29,7 @@ func (s *Simulator) receive(w http.ResponseWriter, r *http.Request, c call) {
 	era, plan := s.current()
 	ordinal, err := era.board.receive(c)
 	if err != nil {
-		problem(w, http.StatusInsufficientStorage, err)
+		refuse(w, c.format, http.StatusInsufficientStorage, err)
 		return
 	}
 	if c.onlyNames() {
@@ -35,6 +37,7 @@ func (s *Simulator) receive(w http.ResponseWriter, r *http.Request, c call) {
 		drawn.As = c.As
 		c.directives = drawn
 	}
+	c.Accept = c.format.accepts(c.Accept)
 	if c.key != "" && s.honoursKey(c, plan) {
 		era.performOnce(w, r, c)
 		return
@@ -58,11 +61,11 @@ func (e *era) performOnce(w http.ResponseWriter, r *http.Request, c call) {
 	before, err := e.kept.begin(c)
 	switch {
 	case errors.Is(err, errKeyReused):
-		problem(w, http.StatusUnprocessableEntity, err)
+		refuse(w, c.format, http.StatusUnprocessableEntity, err)
 	case errors.Is(err, errTooManyReplies):
-		problem(w, http.StatusInsufficientStorage, err)
+		refuse(w, c.format, http.StatusInsufficientStorage, err)
 	case err != nil:
-		problem(w, http.StatusConflict, err)
+		refuse(w, c.format, http.StatusConflict, err)
 	case before != nil:
 		e.board.replay()
 		before.replayed().write(w)

@@ -54,7 +54,7 @@ func (r *run) names() []string {
 
 // add remembers a call that begins, under ctx, and forgets the oldest beyond the bound.
 func (r *runs) add(ctx context.Context, c call) *run {
-	made := &run{call: c, id: newID(c.idPrefix()), made: time.Now().UTC(), state: Queued}
+	made := &run{call: c, id: newID(c.format.idPrefix()), made: time.Now().UTC(), state: Queued}
 	made.ctx, made.stop = context.WithCancel(ctx)
 	r.mu.Lock()
 	defer r.mu.Unlock()

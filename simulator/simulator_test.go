@@ -140,6 +140,13 @@ func (r *rig) mustRelease(name string) {
 	}
 }
 
+func mustContain(t *testing.T, text, part string) {
+	t.Helper()
+	if !strings.Contains(text, part) {
+		t.Errorf("%s\nlacks %s", text, part)
+	}
+}
+
 func TestReplyNamesWhatWasAsked(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, simulator.Options{})

@@ -58,8 +58,10 @@ func runSimulator(ctx context.Context, address string, o simulator.Options) erro
 
 const simulatorHelp = `Runs a provider for tests and demonstrations, until interrupted.
 
-It executes what is posted to /v1/run/NAME and counts that. What goes wrong is said by a
-member "simulate" of the input, else by the plan:
+It executes what is posted to /v1/run/NAME and counts that; below /openai/NAME/v1 and
+/anthropic/NAME/v1 it speaks the vendors' formats. What goes wrong is said by a member
+"simulate" of the body or JSON in the header Onejob-Simulate (docs/simulator.md), else by
+the plan:
 
   {"lost_reply": 0.05, "late": 0.1, "late_by": "12s", "status": {"503": 0.1}, "latency": "50ms"}
 
