@@ -21,16 +21,18 @@ type Delivery struct {
 
 // deliveries are the newest tries.
 type deliveries struct {
-	mu    sync.Mutex
-	all   []Delivery
+	most  int
 	board *board
+
+	mu  sync.Mutex
+	all []Delivery
 }
 
 // add notes a try of the call's callback, before it is counted.
 func (d *deliveries) add(one *run, tried Delivery) {
 	tried.Job, tried.Attempt, tried.Key = one.job, one.attempt, one.key
 	d.mu.Lock()
-	if d.all = append(d.all, tried); len(d.all) > mostDeliveries {
+	if d.all = append(d.all, tried); len(d.all) > d.most {
 		d.all = d.all[1:]
 	}
 	d.mu.Unlock()

@@ -11,6 +11,8 @@ import (
 // errands are what the simulator does beside its connections: the runs of accepted
 // calls, and callbacks. Their number is bounded, and a reset waits for their end.
 type errands struct {
+	most int
+
 	mu     sync.Mutex
 	count  int
 	closed bool
@@ -27,7 +29,7 @@ func (e *errands) start(errand func()) (<-chan struct{}, error) {
 	switch {
 	case e.closed:
 		return nil, errReset
-	case e.count >= mostErrands:
+	case e.count >= e.most:
 		return nil, errTooManyErrands
 	}
 	e.count++

@@ -17,14 +17,18 @@ type Plan struct {
 	Late      float64         `json:"late,omitempty"`       // share that is answered late
 	LateBy    Duration        `json:"late_by,omitzero"`
 	Status    map[int]float64 `json:"status,omitempty"` // shares by the status that they get
+	Accept    float64         `json:"accept,omitempty"` // share that is accepted: executed behind a reference, where the format has one
+	RunFor    Duration        `json:"run_for,omitzero"` // of the accepted ones
+	Told      float64         `json:"told,omitempty"`   // share whose reply is lost and that is told by callback, if the caller awaits one
 	Latency   Duration        `json:"latency,omitzero"` // of every execution
 
+	LookUp     *LookUps        `json:"look_up,omitempty"`     // of every call
 	HonourKeys map[string]bool `json:"honour_keys,omitempty"` // by provider's name, in place of what the options say
 }
 
 // Draw returns what happens to the ordinal-th request of the name, counted from 1.
 func (p Plan) Draw(name string, ordinal int) Directives {
-	d := Directives{Latency: p.Latency}
+	d := Directives{Latency: p.Latency, LookUp: p.LookUp}
 	rest := chance(p.Seed, name, ordinal)
 	struck := func(share float64) bool { rest -= share; return rest < 0 }
 	if struck(p.LostReply) {
@@ -41,6 +45,12 @@ func (p Plan) Draw(name string, ordinal int) Directives {
 			return d
 		}
 	}
+	switch {
+	case struck(p.Accept):
+		d.Accept, d.RunFor = true, p.RunFor
+	case struck(p.Told):
+		d.ExecuteThenDrop, d.Callback = true, &Callback{}
+	}
 	return d
 }
 
@@ -54,7 +64,7 @@ func chance(seed int64, name string, ordinal int) float64 {
 // Check returns an error that names what cannot be: a share, a status or a time.
 func (p Plan) Check() error {
 	total := 0.0
-	for _, share := range append(slices.Collect(maps.Values(p.Status)), p.LostReply, p.Late) {
+	for _, share := range append(slices.Collect(maps.Values(p.Status)), p.LostReply, p.Late, p.Accept, p.Told) {
 		if !(share >= 0) {
 			return fmt.Errorf("a share of %v is none: use 0 to 1", share)
 		}
@@ -68,5 +78,5 @@ func (p Plan) Check() error {
 			return err
 		}
 	}
-	return (Directives{Latency: p.Latency, Late: p.LateBy}).check()
+	return (Directives{Latency: p.Latency, Late: p.LateBy, RunFor: p.RunFor}).check()
 }

@@ -36,6 +36,10 @@ func (s *Simulator) receive(w http.ResponseWriter, r *http.Request, c call) {
 		drawn := plan.Draw(c.name(), ordinal)
 		drawn.As = c.As
 		c.directives = drawn
+		if err := s.checkCallback(c); err != nil {
+			refuse(w, c.format, http.StatusBadRequest, err)
+			return
+		}
 	}
 	c.Accept = c.format.accepts(c.Accept)
 	if c.key != "" && s.honoursKey(c, plan) {

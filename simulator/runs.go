@@ -27,12 +27,14 @@ type run struct {
 // runs finds the newest calls by the simulator's reference and by the caller's: key, or
 // job and attempt. A call that had no effect is not found.
 type runs struct {
+	most int // that are remembered: the newest
+
 	mu     sync.Mutex
 	byName map[string][]*run // several calls may have a name; the last one counts
 	order  []*run            // the oldest first
 }
 
-func newRuns() *runs { return &runs{byName: map[string][]*run{}} }
+func newRuns(most int) *runs { return &runs{most: most, byName: map[string][]*run{}} }
 
 // The names by which a call is found, within its provider.
 func byReference(id string) string      { return "ref " + id }
@@ -61,7 +63,7 @@ func (r *runs) add(ctx context.Context, c call) *run {
 	for _, name := range made.names() {
 		r.byName[name] = append(r.byName[name], made)
 	}
-	if r.order = append(r.order, made); len(r.order) > mostRuns {
+	if r.order = append(r.order, made); len(r.order) > r.most {
 		r.remove(r.order[0])
 		r.order[0] = nil
 		r.order = r.order[1:]

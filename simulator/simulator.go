@@ -18,7 +18,7 @@ const (
 	mostSubjects     = 1 << 20 // jobs, attempts and keys counted between two resets
 	mostGates        = 10_000  // names held or released between two resets
 	mostKeptBytes    = 256 << 20
-	mostRuns         = 50_000 // calls that can be looked up: the newest
+	mostRuns         = 20_000 // calls that can be looked up: the newest
 	mostErrands      = 10_000 // accepted calls and callbacks under way
 	mostDeliveries   = 10_000 // tries that are remembered: the newest
 	mostControlBytes = 16 << 20
@@ -99,8 +99,8 @@ func (s *Simulator) newEra() *era {
 	ctx, end := context.WithCancel(context.Background())
 	board := newBoard(ctx.Done())
 	return &era{
-		board: board, gates: newGates(), kept: newReplies(s.options.MostKeys), runs: newRuns(),
-		deliveries: &deliveries{board: board}, errands: &errands{}, signer: s.signer,
+		board: board, gates: newGates(), kept: newReplies(s.options.MostKeys), runs: newRuns(mostRuns),
+		deliveries: &deliveries{most: mostDeliveries, board: board}, errands: &errands{most: mostErrands}, signer: s.signer,
 		ctx: ctx, end: end,
 	}
 }

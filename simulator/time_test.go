@@ -125,6 +125,30 @@ func TestPlanKeepsItsShares(t *testing.T) {
 	}
 }
 
+func TestPlanAcceptsAndTells(t *testing.T) {
+	t.Parallel()
+	accepting := newRig(t, simulator.Options{Plan: simulator.Plan{
+		Accept: 1, RunFor: simulator.Duration(time.Millisecond), LookUp: &simulator.LookUps{Forget: 1},
+	}})
+	accepting.mustAccept(request{job: "j", attempt: 1, body: `{}`})
+	accepting.mustAwaitExecution("j")
+	accepting.mustSee("Not Found", "/job/j/attempt/1")
+	accepting.mustSee("succeeded", "/job/j/attempt/1")
+
+	told := simulator.Plan{Told: 1}
+	telling, rec := newRig(t, simulator.Options{Plan: told, CallbackSecret: secret}), newReceiver(t)
+	if got, err := telling.do(t.Context(), request{job: "j", attempt: 1, callback: rec.url, body: `{}`}); err == nil {
+		t.Errorf("answered %+v", got)
+	}
+	if got := <-rec.heard; got.Status != "succeeded" || got.err != nil {
+		t.Errorf("%+v", got)
+	}
+	mute := newRig(t, simulator.Options{Plan: told})
+	if got := mute.mustDo(request{job: "j", attempt: 1, callback: rec.url, body: `{}`}); got.status != http.StatusBadRequest {
+		t.Errorf("%+v", got)
+	}
+}
+
 func TestPlanStrikesByNameAndOrdinal(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, simulator.Options{Plan: simulator.Plan{Seed: 7, Status: map[int]float64{503: 0.2}}})
