@@ -19,6 +19,7 @@ type Options struct {
 	Observer  Observer
 	Listening Listening
 	Logger    *slog.Logger
+	Callbacks string        // base URL at which providers reach us; empty: they do not
 	Drain     time.Duration // what a call in flight gets when the worker stops
 }
 

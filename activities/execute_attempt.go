@@ -120,7 +120,7 @@ func (e *execution) ask(ctx context.Context, started postgres.Started) (answer p
 	defer e.recoverAdapter(e.in.JobID, e.in.Number, &answer)
 	answer = e.provider.Adapter.Call(ctx, provider.Call{
 		JobID: e.in.JobID, Attempt: e.in.Number, Kind: started.Kind, Input: started.Input,
-		IdempotencyKey: idempotencyKey(e.in.JobID, e.in.Number),
+		IdempotencyKey: idempotencyKey(e.in.JobID, e.in.Number), CallbackURL: e.callbackURL(e.provider, e.in.JobID, e.in.Number),
 	}).Checked(e.Catalog.Limits)
 	if answer.Certainty == provider.Accepted {
 		return e.follow(ctx, answer.Reference)

@@ -3,6 +3,7 @@ package activities
 import (
 	"context"
 	"encoding/json"
+	"strings"
 	"time"
 
 	"github.com/onejob/onejob"
@@ -53,7 +54,16 @@ func (a *Activities) exitsOf(jobID string, sought postgres.Sought) Exits {
 			exits.Interval, exits.MaxInterval = onejob.Duration(firstReAsk), onejob.Duration(longestReAsk)
 		}
 	}
+	exits.Callback = a.callbackURL(p, jobID, sought.Number) != ""
 	return exits
+}
+
+// callbackURL is where the provider may tell the outcome; empty: nowhere.
+func (a *Activities) callbackURL(p provider.Provider, jobID string, attempt int) string {
+	if _, reads := p.Adapter.(provider.CallbackReader); !reads || p.Callback == nil || a.Callbacks == "" {
+		return ""
+	}
+	return strings.TrimSuffix(a.Callbacks, "/") + provider.CallbackPath(p.Name, jobID, attempt)
 }
 
 const (

@@ -2,7 +2,6 @@ package activities
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"sync"
 	"time"
@@ -35,7 +34,7 @@ func (e *execution) write(answer provider.Answer) (postgres.Recorded, error) {
 	if answer.Certainty == provider.Succeeded || answer.Certainty == provider.Failed {
 		return r.writeOutcome(e.alive, answer)
 	}
-	usage, err := usageOf(answer)
+	usage, err := answer.Usage.JSON()
 	if err != nil {
 		return postgres.Recorded{}, err
 	}
@@ -57,7 +56,7 @@ type recorder struct {
 // writeOutcome records a final answer, for as long as that takes. One that comes after
 // the attempt's outcome is dropped, and counted if it was a result.
 func (r recorder) writeOutcome(ctx context.Context, answer provider.Answer) (postgres.Recorded, error) {
-	usage, err := usageOf(answer)
+	usage, err := answer.Usage.JSON()
 	if err != nil {
 		return postgres.Recorded{}, err
 	}
@@ -83,13 +82,6 @@ func (a *Activities) observe(provider string, recorded postgres.Recorded) {
 	if recorded.Changed {
 		a.Observer.AttemptBecame(provider, recorded.Attempt.State, recorded.Attempt.Reason)
 	}
-}
-
-func usageOf(answer provider.Answer) (json.RawMessage, error) {
-	if answer.Usage == nil {
-		return nil, nil
-	}
-	return json.Marshal(answer.Usage)
 }
 
 // retried repeats do until it is done or ctx ends. What the database refuses today it may

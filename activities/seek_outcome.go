@@ -143,6 +143,7 @@ func (s *seeker) askAgain(ctx context.Context, p provider.Provider, sought postg
 	s.Logger.Info("the provider is asked again, under the same key", "job_id", s.in.JobID, "attempt", s.in.Number, "provider", p.Name, "re_ask", sought.ReAsks+1)
 	return again.ReAsk(ctx, provider.Call{
 		JobID: s.in.JobID, Attempt: s.in.Number, Kind: sought.Kind, Body: body, IdempotencyKey: idempotencyKey(s.in.JobID, s.in.Number),
+		CallbackURL: s.callbackURL(p, s.in.JobID, s.in.Number),
 	}).Checked(s.Catalog.Limits), asked
 }
 

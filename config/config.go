@@ -52,6 +52,7 @@ type Price struct {
 type Worker struct {
 	HeartbeatTimeout time.Duration // silence of this length means that a worker is dead
 	Drain            time.Duration // what calls in flight get to end in when the worker stops
+	CallbackURL      string        // base URL at which providers reach the worker; empty: they do not
 }
 
 // The defaults of times that the file leaves out.

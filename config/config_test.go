@@ -18,7 +18,8 @@ import (
 // environment is what references in the tests find.
 func environment(name string) (string, bool) {
 	value, ok := map[string]string{
-		"PRIMARY_TOKEN": "s3cret", "FALLBACK_URL": "https://fallback.example", "EMPTY": "", "BROKEN": "a\nb", "NO_URL": "s3cret",
+		"SIGNING_SECRETS": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw whsec_bmV3ZXIgc2VjcmV0IG9mIDI0IGJ5dGVz",
+		"PRIMARY_TOKEN":   "s3cret", "FALLBACK_URL": "https://fallback.example", "EMPTY": "", "BROKEN": "a\nb", "NO_URL": "s3cret",
 	}[name]
 	return value, ok
 }
@@ -53,10 +54,11 @@ func TestParseReadsEveryMember(t *testing.T) {
 			URL: "https://primary.example/v1/run/{ref}", Interval: 2 * time.Second, MaxInterval: 2 * time.Minute,
 			NotFoundAfter: 5 * time.Minute, States: map[string]string{"starting": "running"}, Result: "output",
 		},
-		Cancel:  &config.Cancel{URL: "https://primary.example/v1/run/{ref}/cancel", Method: "PUT"},
-		Limits:  provider.Limits{Concurrent: 50, PerSecond: 0.5},
-		Certain: verdict.Certain{NoEffect: []int{409, 500}, NoEffectCodes: []string{"E-NEVER"}, Refused: []int{425}, RefusedCodes: []string{"E-BUSY"}},
-		Proxy:   "http://proxy.example:3128",
+		Cancel:   &config.Cancel{URL: "https://primary.example/v1/run/{ref}/cancel", Method: "PUT"},
+		Callback: &config.Callback{Secrets: []string{"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "whsec_bmV3ZXIgc2VjcmV0IG9mIDI0IGJ5dGVz"}},
+		Limits:   provider.Limits{Concurrent: 50, PerSecond: 0.5},
+		Certain:  verdict.Certain{NoEffect: []int{409, 500}, NoEffectCodes: []string{"E-NEVER"}, Refused: []int{425}, RefusedCodes: []string{"E-BUSY"}},
+		Proxy:    "http://proxy.example:3128",
 	}
 	if !reflect.DeepEqual(c.Providers[0], primary) {
 		t.Errorf("primary is %+v", c.Providers[0])
@@ -72,7 +74,7 @@ func TestParseReadsEveryMember(t *testing.T) {
 	if !reflect.DeepEqual(c.Kinds, kinds) {
 		t.Errorf("kinds are %+v", c.Kinds)
 	}
-	if c.Worker != (config.Worker{HeartbeatTimeout: 45 * time.Second, Drain: time.Minute}) || c.Limits != (onejob.Limits{InputBytes: 1e6, ResultBytes: 2e6, Depth: 64}) {
+	if c.Worker != (config.Worker{HeartbeatTimeout: 45 * time.Second, Drain: time.Minute, CallbackURL: "https://onejob.example/hooks"}) || c.Limits != (onejob.Limits{InputBytes: 1e6, ResultBytes: 2e6, Depth: 64}) {
 		t.Errorf("worker %+v, limits %+v", c.Worker, c.Limits)
 	}
 }
@@ -93,8 +95,8 @@ func TestNoticesNameWhatIsNotUsed(t *testing.T) {
 	t.Parallel()
 	c := mustParse(t, mustRead(t, "testdata", "full.yaml"))
 	want := []string{
-		"onejob.yaml:29: kinds.invoice.contract is checked but not used by this version",
-		"onejob.yaml:32: prices is checked but not used by this version",
+		"onejob.yaml:30: kinds.invoice.contract is checked but not used by this version",
+		"onejob.yaml:33: prices is checked but not used by this version",
 	}
 	if !reflect.DeepEqual(c.Notices, want) {
 		t.Errorf("notices:\n%s", strings.Join(c.Notices, "\n"))

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"encoding/base64"
 	"maps"
 	"net/http"
 	"regexp"
@@ -75,6 +76,46 @@ func cancel(e element) (*Cancel, error) {
 	}
 	return &c, err
 }
+
+// callback says how a provider signs what it calls back with.
+func callback(e element) (*Callback, error) {
+	var c Callback
+	err := e.members(map[string]member{
+		"secret": func(e element) error {
+			secret, err := expanded(e)
+			if err == nil {
+				err = e.checkSigning(secret)
+			}
+			c.Secrets = strings.Fields(secret)
+			return err
+		},
+	})
+	if err == nil && len(c.Secrets) == 0 {
+		err = e.errorf("has no secret: add secret: ${env:NAME}")
+	}
+	return &c, err
+}
+
+// checkSigning refuses secrets in clear text, and those that are none of Standard Webhooks.
+func (e element) checkSigning(secrets string) error {
+	raw, err := rawText(e)
+	if err != nil {
+		return err
+	}
+	if !anyReference.MatchString(raw) {
+		return e.errorf("holds a secret in clear text: write ${env:NAME} in its place and export the variable")
+	}
+	for _, secret := range strings.Fields(secrets) {
+		key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(secret, "whsec_"))
+		if err != nil || !strings.HasPrefix(secret, "whsec_") || len(key) < leastKeyBytes {
+			return e.errorf("is no secret of Standard Webhooks: it is whsec_ and at least %d bytes in base64", leastKeyBytes)
+		}
+	}
+	return nil
+}
+
+// leastKeyBytes is what Standard Webhooks asks of a key.
+const leastKeyBytes = 24
 
 var callName = regexp.MustCompile(`\{\w*\}`)
 

@@ -90,6 +90,7 @@ func (c *Config) readWorker(e element) error {
 	return e.members(map[string]member{
 		"heartbeat_timeout": set(&c.Worker.HeartbeatTimeout, duration(100*time.Millisecond, longestDrain)),
 		"drain":             set(&c.Worker.Drain, duration(time.Millisecond, longestDrain)),
+		"callback_url":      set(&c.Worker.CallbackURL, address("https", "http")),
 	})
 }
 

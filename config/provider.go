@@ -38,6 +38,7 @@ func (p *Provider) members() map[string]member {
 		"idempotency": set(&p.Idempotency, idempotency),
 		"lookup":      set(&p.Lookup, lookup),
 		"cancel":      set(&p.Cancel, cancel),
+		"callback":    set(&p.Callback, callback),
 		"limits":      set(&p.Limits, rateLimits),
 		"unpriced":    func(e element) error { p.Unpriced = true; _, err := oneOf("allow")(e); return err },
 		"certain":     func(e element) error { return readCertain(e, &p.Certain) },

@@ -17,7 +17,7 @@ func (c *Config) Adapters() ([]provider.Provider, error) {
 		}
 		all = append(all, provider.Provider{
 			Name: p.Name, Adapter: adapter, Timeout: p.Timeout, ListenFor: p.ListenFor,
-			LookUp: p.lookUpPolicy(), ReAsk: p.reAskPolicy(), Limits: p.Limits,
+			LookUp: p.lookUpPolicy(), ReAsk: p.reAskPolicy(), Callback: p.callbackPolicy(), Limits: p.Limits,
 		})
 	}
 	return all, nil
@@ -39,6 +39,13 @@ func (p Provider) reAskPolicy() *provider.ReAskPolicy {
 		return nil
 	}
 	return &provider.ReAskPolicy{Window: p.Idempotency.Window, Most: p.Idempotency.ReAsks}
+}
+
+func (p Provider) callbackPolicy() *provider.CallbackPolicy {
+	if p.Callback == nil {
+		return nil
+	}
+	return &provider.CallbackPolicy{Secrets: p.Callback.Secrets}
 }
 
 func (p Provider) keyHeader() string {

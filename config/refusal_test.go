@@ -26,7 +26,7 @@ func TestEveryRefusalNamesLineValueAndRemedy(t *testing.T) {
 	}{
 		{"unknown field", withProvider("timout: 10s"), "5", []string{`unknown field "timout"`, "providers.primary", "did you mean timeout?"}},
 		{"unknown field, other case", withProvider("Timeout: 10s"), "5", []string{`"Timeout"`, "did you mean timeout?"}},
-		{"unknown field, nothing like it", withProvider("colour: red"), "5", []string{`"colour"`, "use one of cancel, certain, headers"}},
+		{"unknown field, nothing like it", withProvider("colour: red"), "5", []string{`"colour"`, "use one of callback, cancel, certain"}},
 		{"unknown section", "\n\nproviderz: {}", "3", []string{`unknown field "providerz" in the file`, "did you mean providers?"}},
 		{"unknown field of the worker", "worker:\n  drian: 1s", "2", []string{`"drian"`, "did you mean drain?"}},
 		{"consumers are not there yet", "consumers: {}", "1", []string{`"consumers"`}},
@@ -80,6 +80,9 @@ func TestEveryRefusalNamesLineValueAndRemedy(t *testing.T) {
 		{"lookup with a user", withProvider("lookup: {url: 'https://me@p.example/{ref}'}"), "5", []string{"user", "headers are sent"}},
 		{"lookup with a state of its own", withProvider("lookup: {url: 'https://p.example/{ref}', states: {done: fine}}"), "5", []string{"states.done", `"fine"`, "succeeded"}},
 		{"lookup that never settles", withProvider("lookup: {url: 'https://p.example/{ref}', not_found_after: 0s}"), "5", []string{"not_found_after", "0s", "1s"}},
+		{"callback without secret", withProvider("callback: {}"), "5", []string{"callback", "no secret", "${env:NAME}"}},
+		{"callback secret in clear text", withProvider("callback: {secret: whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw}"), "5", []string{"clear text", "${env:NAME}"}},
+		{"callback secret of another kind", withProvider("callback: {secret: '${env:PRIMARY_TOKEN}'}"), "5", []string{"Standard Webhooks", "whsec_"}},
 		{"cancel without url", withProvider("cancel: {method: DELETE}"), "5", []string{"no url", "{ref}"}},
 		{"cancel by reading", withProvider("cancel: {url: 'https://p.example/{ref}', method: GET}"), "5", []string{`"GET"`, "DELETE"}},
 		{"more re-asks than sense", withProvider("idempotency: {header: A, reasks: 1000}"), "5", []string{"1000", "to 100"}},

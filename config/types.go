@@ -19,6 +19,7 @@ type Provider struct {
 	Idempotency *Idempotency // nil: the provider does not honour keys
 	Lookup      *Lookup      // nil: the provider cannot be asked
 	Cancel      *Cancel      // nil: it cannot be asked to give up
+	Callback    *Callback    // nil: it does not call back
 	Limits      provider.Limits
 	Unpriced    bool // it may be used without a price
 	Certain     verdict.Certain
@@ -28,6 +29,11 @@ type Provider struct {
 // Headers are headers by canonical name. Their values may be secrets, so printing them
 // shows the names only.
 type Headers map[string]string
+
+// Callback says how a provider signs what it calls back with.
+type Callback struct {
+	Secrets []string // of Standard Webhooks, whsec_…; more than one while they are replaced
+}
 
 // Idempotency says how a provider is told which requests are the same one.
 type Idempotency struct {

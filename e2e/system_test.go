@@ -70,7 +70,7 @@ func playSimulator() int {
 		_, _ = bufio.NewReader(os.Stdin).ReadByte()
 	}()
 	fmt.Println("http://" + listener.Addr().String())
-	if err := simulator.New(simulator.Options{HonourKeys: false}).Run(ctx, listener); err != nil {
+	if err := simulator.New(simulator.Options{CallbackSecret: callbackSecret}).Run(ctx, listener); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
@@ -154,7 +154,7 @@ func dialTemporal(t *testing.T, address string) client.Client {
 
 // parseConfig has providers that are one simulated provider under several names: "asked"
 // can be asked what became of a call and to give it up, and so can "patient", which is not
-// asked for an hour; "again" honours keys. "dead" refuses every connection.
+// asked for an hour; "again" honours keys, "calling" calls back. "dead" refuses every connection.
 func parseConfig(t *testing.T) *config.Config {
 	text := fmt.Sprintf(`
 providers:
@@ -177,12 +177,13 @@ providers:
     cancel: {url: "%[5]s/key/{key}/cancel"}
     idempotency: {header: Idempotency-Key, window: 24h, reasks: 0}
   again: {type: http, url: %[4]q, timeout: 10s, listen_for: 1m, idempotency: {header: Idempotency-Key, window: 24h, reasks: 3}}
+  calling: {type: http, url: %[6]q, timeout: 10s, listen_for: 1m, callback: {secret: "${env:CALLBACK_SECRET}"}}
   dead: {type: http, url: "http://127.0.0.1:1/v1/run", timeout: 10s, listen_for: 1m}
 kinds:
   ticket: {side_effects: external}
 worker: {heartbeat_timeout: 2s, drain: 1s}
-`, simulatorURL+"/v1/run/primary", simulatorURL+"/v1/run/fallback", simulatorURL+"/v1/run/asked", simulatorURL+"/v1/run/again", simulatorURL+"/v1/run/patient")
-	c, err := config.Parse("onejob.yaml", []byte(text), os.LookupEnv)
+`, simulatorURL+"/v1/run/primary", simulatorURL+"/v1/run/fallback", simulatorURL+"/v1/run/asked", simulatorURL+"/v1/run/again", simulatorURL+"/v1/run/patient", simulatorURL+"/v1/run/calling")
+	c, err := config.Parse("onejob.yaml", []byte(text), func(string) (string, bool) { return callbackSecret, true })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -191,6 +192,11 @@ worker: {heartbeat_timeout: 2s, drain: 1s}
 
 // startWorker runs a worker in this process until the test ends or stop is called.
 func (s *system) startWorker(change ...func(*worker.Config)) (stop func()) {
+	s.t.Helper()
+	return s.run(s.newWorker(change...))
+}
+
+func (s *system) newWorker(change ...func(*worker.Config)) *worker.Worker {
 	s.t.Helper()
 	providers, err := s.config.Adapters()
 	if err != nil {
@@ -208,6 +214,12 @@ func (s *system) startWorker(change ...func(*worker.Config)) (stop func()) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
+	return w
+}
+
+// run runs the worker until the test ends or stop is called.
+func (s *system) run(w *worker.Worker) (stop func()) {
+	s.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- w.Run(ctx) }()

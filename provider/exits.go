@@ -2,6 +2,8 @@ package provider
 
 import (
 	"context"
+	"net/url"
+	"strconv"
 	"time"
 )
 
@@ -75,4 +77,23 @@ type LookUpPolicy struct {
 type ReAskPolicy struct {
 	Window time.Duration // since the attempt started; then the provider forgets its key
 	Most   int           // re-asks of an attempt
+}
+
+// CallbackReader is an [Adapter] whose provider calls back with the outcome.
+type CallbackReader interface {
+	// ReadCallback judges the body of a callback whose signature holds, as LookUp judges
+	// an answer.
+	ReadCallback(body []byte) Answer
+}
+
+// CallbackPolicy is how a provider's callbacks are known to be its own.
+type CallbackPolicy struct {
+	Secrets []string // of Standard Webhooks, whsec_…; one of them signed
+}
+
+// CallbackPath is where the callback of an attempt is received, below the base URL that
+// providers can reach. It names the attempt, so that a callback that is faster than the
+// provider's own reference still finds it.
+func CallbackPath(provider, jobID string, attempt int) string {
+	return "/v1/callbacks/" + url.PathEscape(provider) + "/" + jobID + "/" + strconv.Itoa(attempt)
 }

@@ -36,6 +36,7 @@ type Call struct {
 	Kind           string // of the job
 	Input          json.RawMessage
 	IdempotencyKey string // one per attempt, the same for a re-ask of it
+	CallbackURL    string // where the provider may tell the outcome; empty: nowhere
 	Body           []byte // of a re-ask: what was sent; see [ReAsker]
 }
 
@@ -63,6 +64,14 @@ type Usage struct {
 	Estimated         bool   `json:"estimated,omitempty"`    // counted by us: the answer told no usage
 }
 
+// JSON returns the usage as it is stored; nil: there is none.
+func (u *Usage) JSON() (json.RawMessage, error) {
+	if u == nil {
+		return nil, nil
+	}
+	return json.Marshal(u)
+}
+
 // Adapter speaks to one provider.
 type Adapter interface {
 	// Call sends the request at most once and waits for the answer until ctx ends. It
@@ -77,8 +86,9 @@ type Provider struct {
 	Adapter   Adapter
 	Timeout   time.Duration
 	ListenFor time.Duration
-	LookUp    *LookUpPolicy // of a [LookUpper]; nil: it is not asked
-	ReAsk     *ReAskPolicy  // of a [ReAsker]; nil: it is not asked again
+	LookUp    *LookUpPolicy   // of a [LookUpper]; nil: it is not asked
+	ReAsk     *ReAskPolicy    // of a [ReAsker]; nil: it is not asked again
+	Callback  *CallbackPolicy // of a [CallbackReader]; nil: it is not heard
 	Limits    Limits
 }
 

@@ -26,7 +26,22 @@ const probeTimeout = 3 * time.Second
 
 // Serve answers on the listener until ctx ends.
 func (h Health) Serve(ctx context.Context, listener net.Listener) error {
-	server := &http.Server{Handler: h.handler(), ReadTimeout: 5 * time.Second, WriteTimeout: 10 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 1 << 16}
+	return serve(ctx, listener, "metrics and health", &http.Server{Handler: h.handler(), ReadTimeout: 5 * time.Second, WriteTimeout: 10 * time.Second})
+}
+
+// callbackTimeout is what a callback of the largest size gets.
+const callbackTimeout = time.Minute
+
+// ServeCallbacks answers [Worker.Callbacks] on the listener until ctx ends.
+func (w *Worker) ServeCallbacks(ctx context.Context, listener net.Listener) error {
+	return serve(ctx, listener, "callbacks", &http.Server{
+		Handler: w.Callbacks(), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: callbackTimeout, WriteTimeout: callbackTimeout + 10*time.Second,
+	})
+}
+
+// serve serves until ctx ends.
+func serve(ctx context.Context, listener net.Listener, what string, server *http.Server) error {
+	server.IdleTimeout, server.MaxHeaderBytes = time.Minute, 1<<16
 	stop := context.AfterFunc(ctx, func() {
 		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), probeTimeout)
 		defer cancel()
@@ -36,7 +51,7 @@ func (h Health) Serve(ctx context.Context, listener net.Listener) error {
 	})
 	defer stop()
 	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-		return fmt.Errorf("serve metrics and health: %w", err)
+		return fmt.Errorf("serve %s: %w", what, err)
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net/http"
 	"sync"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 
 	"github.com/onejob/onejob"
 	"github.com/onejob/onejob/activities"
+	"github.com/onejob/onejob/callbacks"
 	"github.com/onejob/onejob/postgres"
 	"github.com/onejob/onejob/provider"
 	"github.com/onejob/onejob/workflows"
@@ -27,6 +29,7 @@ type Config struct {
 	Providers        *provider.Registry
 	Kinds            map[string]onejob.Kind
 	Limits           onejob.Limits
+	CallbackURL      string        // base URL at which providers reach [Worker.Callbacks]; empty: they do not
 	TaskQueue        string        // default [workflows.TaskQueue]
 	HeartbeatTimeout time.Duration // default 30 s; silence of a worker that makes its attempts unknown
 	Drain            time.Duration // default 30 s; what calls in flight get when the worker stops
@@ -53,6 +56,7 @@ type Worker struct {
 	temporal   worker.Worker
 	reconciler *reconciler
 	slots      *attemptSlots
+	runs       workflows.Runs
 	fatal      chan error // what made Temporal's worker give up
 }
 
@@ -81,14 +85,14 @@ func New(config Config, options ...Option) (*Worker, error) {
 	runs := workflows.Runs{Client: config.Temporal, TaskQueue: config.TaskQueue}
 	w := &Worker{
 		config: config, reconciler: newReconciler(config, runs), fatal: make(chan error, 1),
-		slots: newAttemptSlots(config.Working, config.Listening),
+		slots: newAttemptSlots(config.Working, config.Listening), runs: runs,
 	}
 	temporalOptions, err := w.temporalOptions()
 	if err != nil {
 		return nil, err
 	}
 	w.temporal = worker.New(config.Temporal, config.TaskQueue, temporalOptions)
-	w.register(runs)
+	w.register()
 	return w, nil
 }
 
@@ -144,17 +148,18 @@ func (w *Worker) tuner() (worker.WorkerTuner, error) {
 const recordingTime = 10 * time.Second
 
 // register tells Temporal's worker what it runs.
-func (w *Worker) register(runs workflows.Runs) {
+func (w *Worker) register() {
 	w.temporal.RegisterWorkflowWithOptions((&workflows.Workflows{HeartbeatTimeout: w.config.HeartbeatTimeout}).Job,
 		workflow.RegisterOptions{Name: workflows.JobType})
 	w.temporal.RegisterActivity(activities.New(activities.Options{
 		Store:     w.config.Store,
 		Providers: w.config.Providers,
 		Catalog:   w.Catalog(),
-		Tell:      runs,
+		Tell:      w.runs,
 		Observer:  w.config.Metrics,
 		Listening: w.slots,
 		Logger:    w.config.Logger,
+		Callbacks: w.config.CallbackURL,
 		Drain:     w.config.Drain,
 	}))
 }
@@ -162,6 +167,15 @@ func (w *Worker) register(runs workflows.Runs) {
 // Catalog returns what requests may name at this worker.
 func (w *Worker) Catalog() onejob.Catalog {
 	return onejob.Catalog{Kinds: w.config.Kinds, Providers: w.config.Providers.Defaults(), Limits: w.config.Limits}
+}
+
+// Callbacks returns the handler of the providers' callbacks, for a server that they reach
+// at [Config.CallbackURL].
+func (w *Worker) Callbacks() http.Handler {
+	return callbacks.New(callbacks.Options{
+		Store: w.config.Store, Providers: w.config.Providers, Limits: w.config.Limits, Tell: w.runs,
+		Observer: w.config.Metrics, Logger: w.config.Logger,
+	})
 }
 
 // TaskQueue returns the task queue that the worker polls.

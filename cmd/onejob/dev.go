@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -179,13 +180,18 @@ func (d *development) startWorker(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	listener, err := listen(ctx, "127.0.0.1:0")
-	if err != nil {
+	var doors workerDoors
+	if doors.health, err = listen(ctx, "127.0.0.1:0"); err != nil {
 		return err
 	}
-	d.group.Go(func() error { return runWorker(ctx, c, listener) })
-	d.ready = append(d.ready, "worker              http://"+listener.Addr().String()+"/readyz and /metrics")
-	return awaitReady(ctx, listener.Addr().String())
+	if doors.callbacks, err = listen(ctx, "127.0.0.1:0"); err != nil {
+		return errors.Join(err, doors.health.Close())
+	}
+	c.Worker.CallbackURL = cmp.Or(c.Worker.CallbackURL, "http://"+doors.callbacks.Addr().String())
+	d.group.Go(func() error { return runWorker(ctx, c, doors) })
+	d.ready = append(d.ready, "worker              http://"+doors.health.Addr().String()+"/readyz and /metrics",
+		"callbacks           "+c.Worker.CallbackURL)
+	return awaitReady(ctx, doors.health.Addr().String())
 }
 
 // export sets a variable for this process and for those who use it.

@@ -17,26 +17,43 @@ import (
 const defaultHealthAddress = "127.0.0.1:9090"
 
 func newWorker() *cobra.Command {
-	var address string
+	var address, callbacks string
 	cmd := &cobra.Command{
 		Use:   "worker",
 		Short: "Run jobs until interrupted",
-		Long:  "Runs jobs until interrupted. Metrics are at /metrics, health at /livez and /readyz.",
-		Args:  cobra.NoArgs,
+		Long: `Runs jobs until interrupted. Metrics are at /metrics, health at /livez and /readyz.
+
+With --callbacks, providers that call back are heard there; worker.callback_url in
+onejob.yaml is the base URL at which they reach that address.`,
+		Args: cobra.NoArgs,
 	}
 	cmd.Flags().StringVar(&address, "listen", defaultHealthAddress, "address of metrics and health; port 0: a free one")
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+	cmd.Flags().StringVar(&callbacks, "callbacks", "", "address of the providers' callbacks (default none); port 0: a free one")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) (err error) {
 		c, err := loadConfig()
 		if err != nil {
 			return err
 		}
-		listener, err := listen(cmd.Context(), address)
-		if err != nil {
+		var doors workerDoors
+		if doors.health, err = listen(cmd.Context(), address); err != nil {
 			return err
 		}
-		return runWorker(cmd.Context(), c, listener)
+		defer doors.health.Close()
+		if callbacks != "" {
+			if doors.callbacks, err = listen(cmd.Context(), callbacks); err != nil {
+				return err
+			}
+			defer doors.callbacks.Close()
+		}
+		return runWorker(cmd.Context(), c, doors)
 	}
 	return cmd
+}
+
+// workerDoors are where a worker answers.
+type workerDoors struct {
+	health    net.Listener
+	callbacks net.Listener // nil: providers are not heard
 }
 
 // listen listens on the address.
@@ -49,10 +66,8 @@ func listen(ctx context.Context, address string) (net.Listener, error) {
 	return listener, nil
 }
 
-// runWorker runs a worker, and answers on the listener, until ctx ends and it has
-// drained. It closes the listener.
-func runWorker(ctx context.Context, c *config.Config, listener net.Listener) error {
-	defer listener.Close()
+// runWorker runs a worker, and answers at its doors, until ctx ends and it has drained.
+func runWorker(ctx context.Context, c *config.Config, doors workerDoors) error {
 	for _, notice := range c.Notices {
 		slog.Warn("configured and not used", "notice", notice)
 	}
@@ -70,9 +85,17 @@ func runWorker(ctx context.Context, c *config.Config, listener net.Listener) err
 	if err != nil {
 		return err
 	}
-	slog.Info("metrics and health", "address", listener.Addr().String())
+	slog.Info("metrics and health", "address", doors.health.Addr().String())
 	return runBoth(ctx, w.Run, func(ctx context.Context) error {
-		return worker.Health{Store: conn.store, Temporal: conn.temporal, Metrics: metrics}.Serve(ctx, listener)
+		group, ctx := errgroup.WithContext(ctx)
+		group.Go(func() error {
+			return worker.Health{Store: conn.store, Temporal: conn.temporal, Metrics: metrics}.Serve(ctx, doors.health)
+		})
+		if doors.callbacks != nil {
+			slog.Info("callbacks", "address", doors.callbacks.Addr().String())
+			group.Go(func() error { return w.ServeCallbacks(ctx, doors.callbacks) })
+		}
+		return group.Wait()
 	})
 }
 
@@ -102,6 +125,7 @@ func (c *connection) worker(from *config.Config, metrics *worker.Metrics) (*work
 		Providers:        provider.NewRegistry(providers...),
 		Kinds:            from.Catalog().Kinds,
 		Limits:           from.Limits,
+		CallbackURL:      from.Worker.CallbackURL,
 		TaskQueue:        taskQueue(),
 		HeartbeatTimeout: from.Worker.HeartbeatTimeout,
 		Drain:            from.Worker.Drain,

@@ -54,6 +54,9 @@ func (a *Adapter) run(ctx context.Context, call provider.Call, body []byte) *htt
 	if a.line.KeyHeader != "" {
 		req.Header.Set(a.line.KeyHeader, call.IdempotencyKey)
 	}
+	if call.CallbackURL != "" {
+		req.Header.Set("Onejob-Callback", call.CallbackURL)
+	}
 	req.Body, req.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 	return req
 }
