@@ -26,18 +26,24 @@ func (s *Store) ClaimForReconcile(ctx context.Context, again time.Duration, limi
 	return jobs, translate("claim jobs to reconcile", err)
 }
 
-// CountUnknown returns the number of unknown attempts by provider.
-func (s *Store) CountUnknown(ctx context.Context) (map[string]int, error) {
-	rows, err := s.pool.Query(ctx, `SELECT provider, count(*) FROM attempts WHERE state = 'unknown' GROUP BY provider`)
+// UnknownCount is how many attempts on a provider are unknown for how long.
+type UnknownCount struct {
+	Provider string
+	Age      string // since they started: under_1m, under_10m, under_1h, under_1d or older
+	Attempts int
+}
+
+// CountUnknown returns the numbers of unknown attempts.
+func (s *Store) CountUnknown(ctx context.Context) ([]UnknownCount, error) {
+	rows, err := s.pool.Query(ctx, `
+		WITH unknown AS (SELECT provider, clock_timestamp() - started_at AS age FROM attempts WHERE state = 'unknown')
+		SELECT provider, CASE
+			WHEN age < interval '1 minute' THEN 'under_1m' WHEN age < interval '10 minutes' THEN 'under_10m'
+			WHEN age < interval '1 hour' THEN 'under_1h' WHEN age < interval '1 day' THEN 'under_1d' ELSE 'older' END, count(*)
+		FROM unknown GROUP BY 1, 2`)
 	if err != nil {
 		return nil, translate("count the unknown", err)
 	}
-	counts := map[string]int{}
-	var provider string
-	var n int
-	_, err = pgx.ForEachRow(rows, []any{&provider, &n}, func() error {
-		counts[provider] = n
-		return nil
-	})
+	counts, err := pgx.CollectRows(rows, pgx.RowToStructByPos[UnknownCount])
 	return counts, translate("count the unknown", err)
 }

@@ -160,6 +160,33 @@ func TestListSelectsAndPages(t *testing.T) {
 	}
 }
 
+func TestUnknownJobsAreListedByAge(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	var ids []string
+	for range 3 {
+		ids = append(ids, r.unknown(t).job.ID)
+	}
+	if got := r.list(t, postgres.Filter{Status: onejob.StatusUnknown}); !slices.Equal(got, ids) {
+		t.Errorf("%v, want the oldest first: %v", got, ids)
+	}
+	if got := r.list(t, postgres.Filter{Status: onejob.StatusUnknown, Before: ids[0]}); !slices.Equal(got, ids[1:]) {
+		t.Errorf("the second page: %v, want %v", got, ids[1:])
+	}
+}
+
+func TestUnknownAttemptsAreCountedByProviderAndAge(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.unknown(t)
+	r.unknown(t)
+	r.started(t)
+	counts, err := r.store.CountUnknown(t.Context())
+	if want := []postgres.UnknownCount{{Provider: "primary", Age: "under_1m", Attempts: 2}}; err != nil || !slices.Equal(counts, want) {
+		t.Errorf("%v, %v, want %v", counts, err, want)
+	}
+}
+
 func (r rig) list(t *testing.T, f postgres.Filter) (ids []string) {
 	t.Helper()
 	jobs, err := r.store.Jobs(t.Context(), f)

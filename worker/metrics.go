@@ -12,13 +12,14 @@ import (
 	"go.temporal.io/sdk/contrib/opentelemetry"
 
 	"github.com/onejob/onejob"
+	"github.com/onejob/onejob/postgres"
 )
 
 // Metrics counts what a worker does, for Prometheus.
 type Metrics struct {
 	registry   *prometheus.Registry
 	attempts   *prometheus.CounterVec // by provider, state and reason
-	unknown    *prometheus.GaugeVec   // by provider; of the whole database, not of this worker
+	unknown    *prometheus.GaugeVec   // by provider and age; of the whole database, not of this worker
 	races      *prometheus.CounterVec // by provider of the loser
 	duplicates prometheus.Counter
 	launches   prometheus.Counter
@@ -31,7 +32,7 @@ func NewMetrics() *Metrics {
 		attempts: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "onejob_attempts_total",
 			Help: "Changes of an attempt's state that this worker recorded, to unknown among them."}, []string{"provider", "state", "reason"}),
 		unknown: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "onejob_attempts_unknown",
-			Help: "Attempts that are unknown now, in the whole database."}, []string{"provider"}),
+			Help: "Attempts that are unknown now, in the whole database, by the time since they started."}, []string{"provider", "age"}),
 		races: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "onejob_races_lost_total",
 			Help: "Results discarded because another had won, the job was closed or the attempt given up."}, []string{"provider"}),
 		duplicates: prometheus.NewCounter(prometheus.CounterOpts{Name: "onejob_duplicates_answered_total",
@@ -69,9 +70,9 @@ func (m *Metrics) RaceLost(provider string) { m.races.WithLabelValues(provider).
 // DuplicateAnswered implements [activities.Observer].
 func (m *Metrics) DuplicateAnswered() { m.duplicates.Inc() }
 
-func (m *Metrics) setUnknown(counts map[string]int) {
+func (m *Metrics) setUnknown(counts []postgres.UnknownCount) {
 	m.unknown.Reset()
-	for provider, n := range counts {
-		m.unknown.WithLabelValues(provider).Set(float64(n))
+	for _, c := range counts {
+		m.unknown.WithLabelValues(c.Provider, c.Age).Set(float64(c.Attempts))
 	}
 }

@@ -90,7 +90,7 @@ func newJobAttempt() *cobra.Command {
 
 func newJobList() *cobra.Command {
 	var filter postgres.Filter
-	cmd := &cobra.Command{Use: "list", Short: "Print jobs, the newest first", Args: cobra.NoArgs}
+	cmd := &cobra.Command{Use: "list", Short: "Print jobs, the newest first; the unknown ones, the oldest first", Args: cobra.NoArgs}
 	flags := cmd.Flags()
 	flags.StringVar(&filter.Owner, "owner", "", "only this owner's")
 	flags.StringVar((*string)(&filter.Status), "status", "", "only in this state: accepted, running, unknown, succeeded, failed or cancelled")
