@@ -20,10 +20,23 @@ type Kind struct {
 	SideEffects bool // an attempt changes something outside; two must never run beside each other
 }
 
-// ProviderDefaults are the times of a provider that a request does not set itself.
+// ProviderDefaults are the times of a provider that a request does not set itself, and
+// what a job has to know of it.
 type ProviderDefaults struct {
 	Timeout   time.Duration
 	ListenFor time.Duration
+	Limited   bool // its calls are limited in number: they have a task queue of their own
+}
+
+// Reference returns the job's reference, which knows the limited providers among its own.
+func (c Catalog) Reference(j *Job) Reference {
+	ref := j.Reference()
+	for _, name := range ref.Plan().Providers {
+		if c.Providers[name].Limited {
+			ref.Limited = append(ref.Limited, name)
+		}
+	}
+	return ref
 }
 
 // Limits bound what is stored. A zero limit means its default; see [Limits.OrDefault].

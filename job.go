@@ -114,7 +114,8 @@ type Reference struct {
 	Timeout     Duration `json:"timeout"`
 	ListenFor   Duration `json:"listen_for"`
 	MaxAttempts int      `json:"max_attempts"`
-	Adopt       bool     `json:"adopt,omitempty"` // attempts may exist: read the rows first
+	Limited     []string `json:"limited,omitempty"` // providers whose attempts wait in a task queue of their own
+	Adopt       bool     `json:"adopt,omitempty"`   // attempts may exist: read the rows first
 }
 
 // Reference returns the job's reference.

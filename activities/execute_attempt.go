@@ -38,7 +38,7 @@ type AttemptReport struct {
 func (a *Activities) ExecuteAttempt(ctx context.Context, in AttemptInput) (AttemptReport, error) {
 	e := a.newExecution(ctx, in)
 	defer e.close()
-	started, err := e.start()
+	started, err := e.start(ctx)
 	if err != nil || !started.Mine {
 		return AttemptReport{Adopt: true}, TemporalError(err)
 	}
@@ -76,11 +76,28 @@ func (a *Activities) newExecution(ctx context.Context, in AttemptInput) *executi
 }
 
 // start asks Postgres for the permission to call, until it is known whether it was given.
-func (e *execution) start() (postgres.Started, error) {
+// While the provider has as many calls under way as it may, it waits.
+func (e *execution) start(ctx context.Context) (started postgres.Started, err error) {
+	ctx, release := untilWorkerStops(ctx)
+	defer release()
+	for pause := newPause(firstBusyPause, longestBusyPause); ; {
+		if started, err = e.tryStart(); err != nil || !started.Busy || !pause.wait(ctx) {
+			return started, err
+		}
+	}
+}
+
+const (
+	firstBusyPause   = 50 * time.Millisecond
+	longestBusyPause = 2 * time.Second
+)
+
+func (e *execution) tryStart() (postgres.Started, error) {
 	return retried(e.alive, func(ctx context.Context) (postgres.Started, error) {
 		return e.Store.StartAttemptIfNoneLives(ctx, postgres.Start{
 			JobID: e.in.JobID, WorkflowID: e.workflowID, Number: e.in.Number, Lane: e.in.Lane,
 			Provider: e.in.Provider, Execution: e.token, Request: e.requestToKeep(),
+			MostAtOnce: e.provider.Limits.Concurrent,
 		})
 	})
 }

@@ -29,7 +29,7 @@ func (a *Activities) RegisterJob(ctx context.Context, in RegisterInput) (Registr
 	if !first.Created {
 		a.Observer.DuplicateAnswered()
 	}
-	return Registration{Job: first.Job.Reference(), Created: first.Created}, answerNow(first.Err)
+	return Registration{Job: a.Catalog.Reference(&first.Job), Created: first.Created}, answerNow(first.Err)
 }
 
 // answerRefused answers a request that cannot be a new job; one that is a job already,
@@ -40,7 +40,7 @@ func (a *Activities) answerRefused(ctx context.Context, in RegisterInput, refusa
 		return Registration{}, answerNow(refusal)
 	}
 	a.Observer.DuplicateAnswered()
-	return Registration{Job: job.Reference()}, nil
+	return Registration{Job: a.Catalog.Reference(&job)}, nil
 }
 
 // RegisterInput is a request as it came, with the ID of the workflow it came to and the

@@ -24,7 +24,7 @@ func TestBareWorkerHasTheSettingsOfOurs(t *testing.T) {
 	}
 	// The tuner holds the shared numbers. The others say how a worker stops and how often it
 	// sends heartbeats, which no bare activity does.
-	aside := []string{"Tuner", "MaxHeartbeatThrottleInterval", "DefaultHeartbeatThrottleInterval", "WorkerStopTimeout", "OnFatalError"}
+	aside := []string{"Tuner", "MaxHeartbeatThrottleInterval", "DefaultHeartbeatThrottleInterval", "WorkerStopTimeout"}
 	for _, option := range ours.options {
 		if !slices.Contains(bare.options, option) && !slices.Contains(aside, option) {
 			t.Errorf("package worker sets %s, the benchmark's bare worker does not", option)

@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/onejob/onejob"
+	"github.com/onejob/onejob/provider"
 )
 
 // Config is what a file says.
@@ -92,7 +93,7 @@ func (c *Config) Catalog() onejob.Catalog {
 		catalog.Kinds[name] = onejob.Kind{SideEffects: kind.SideEffects}
 	}
 	for _, p := range c.Providers {
-		catalog.Providers[p.Name] = onejob.ProviderDefaults{Timeout: p.Timeout, ListenFor: p.ListenFor}
+		catalog.Providers[p.Name] = onejob.ProviderDefaults{Timeout: p.Timeout, ListenFor: p.ListenFor, Limited: p.Limits != provider.Limits{}}
 	}
 	return catalog
 }

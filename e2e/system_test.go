@@ -198,6 +198,21 @@ func (s *system) startWorker(change ...func(*worker.Config)) (stop func()) {
 
 func (s *system) newWorker(change ...func(*worker.Config)) *worker.Worker {
 	s.t.Helper()
+	w, err := worker.New(s.newWorkerConfig(change...))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return w
+}
+
+// submitAs makes the starter know what a worker of that configuration knows.
+func (s *system) submitAs(change ...func(*worker.Config)) {
+	s.t.Helper()
+	s.starter = starter.New(starter.Options{Store: s.store, Temporal: s.temporal, Catalog: s.newWorker(change...).Catalog(), TaskQueue: s.queue, Logger: quiet})
+}
+
+func (s *system) newWorkerConfig(change ...func(*worker.Config)) worker.Config {
+	s.t.Helper()
 	providers, err := s.config.Adapters()
 	if err != nil {
 		s.t.Fatal(err)
@@ -210,11 +225,7 @@ func (s *system) newWorker(change ...func(*worker.Config)) *worker.Worker {
 	for _, f := range change {
 		f(&c)
 	}
-	w, err := worker.New(c)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	return w
+	return c
 }
 
 // run runs the worker until the test ends or stop is called.

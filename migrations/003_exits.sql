@@ -19,6 +19,9 @@ CREATE TRIGGER attempts_request_updated BEFORE UPDATE OF request, reasks ON atte
           OR NEW.reasks <> OLD.reasks AND (NEW.reasks <> OLD.reasks + 1 OR OLD.state <> 'unknown'))
     EXECUTE FUNCTION onejob_request_updated();
 
+-- How many calls a provider has under way, where that is limited.
+CREATE INDEX attempts_live ON attempts (provider) WHERE state IN ('starting', 'running', 'unknown');
+
 -- A callback is taken once: its sender's id says which it is.
 CREATE TABLE callbacks (
     provider    onejob_name NOT NULL,
@@ -36,6 +39,7 @@ CREATE TRIGGER callbacks_never_truncated BEFORE TRUNCATE ON callbacks FOR EACH S
 DROP TABLE callbacks;
 DROP TRIGGER attempts_request_updated ON attempts;
 DROP FUNCTION onejob_request_updated;
+DROP INDEX attempts_live;
 ALTER TABLE attempts
     DROP CONSTRAINT attempts_request_until_final,
     DROP COLUMN provider_cancel,

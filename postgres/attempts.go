@@ -23,10 +23,13 @@ type Start struct {
 	// Request returns the bytes to keep for a re-ask, of what the call will send; nil, or
 	// returning nil: none are kept. It must not wait for anything.
 	Request func(kind string, input json.RawMessage) ([]byte, error)
+
+	MostAtOnce int // attempts on the provider under way at once; 0: no bound
 }
 
 // Started is the answer to a [Start].
 type Started struct {
+	Busy  bool            // the provider has as many attempts under way as it may: try again
 	Mine  bool            // the attempt is this execution's: it may call the provider, once
 	Kind  string          // of the job, where Mine
 	Input json.RawMessage // of the job, where Mine
@@ -37,10 +40,13 @@ type Started struct {
 // free. An attempt that is there already is never started again, unless it carries this
 // very execution's token: then the acknowledgement of an earlier try was lost.
 //
-// Mine false means that the rows say otherwise than the caller believes: read them. It
-// fails with [onejob.ErrNotFound] and [onejob.ErrIdentityMismatch].
+// Mine false means that the rows say otherwise than the caller believes: read them, unless
+// Busy says that nothing was looked at. It fails with [onejob.ErrNotFound] and [onejob.ErrIdentityMismatch].
 func (s *Store) StartAttemptIfNoneLives(ctx context.Context, a Start) (started Started, err error) {
 	err = s.inTx(ctx, "start the attempt", func(tx pgx.Tx) error {
+		if started.Busy, err = busy(ctx, tx, a); err != nil || started.Busy {
+			return err
+		}
 		turn, err := takeTurn(ctx, tx, a)
 		if err != nil {
 			return err
@@ -64,6 +70,25 @@ func (s *Store) StartAttemptIfNoneLives(ctx context.Context, a Start) (started S
 		return started, nil
 	}
 	return started, err
+}
+
+// busy says whether the provider has as many attempts under way as it may. An unknown one
+// counts while its connection may be open. Until the transaction ends, no other attempt on
+// the provider is counted.
+func busy(ctx context.Context, tx pgx.Tx, a Start) (bool, error) {
+	if a.MostAtOnce == 0 {
+		return false, nil
+	}
+	if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended('onejob provider ' || $1, 0))`, a.Provider); err != nil {
+		return false, err
+	}
+	var underway int
+	err := tx.QueryRow(ctx, `
+		SELECT count(*) FROM attempts a JOIN jobs j ON j.id = a.job_id
+		WHERE a.provider = $1 AND a.state IN ('starting', 'running', 'unknown') AND a.execution IS DISTINCT FROM $2
+		  AND (a.state <> 'unknown' OR clock_timestamp() < a.started_at + j.listen_for_ms * interval '1 millisecond')`,
+		a.Provider, a.Execution).Scan(&underway)
+	return underway >= a.MostAtOnce, err
 }
 
 // errNothingStarted rolls back the turn that was taken for an attempt whose number was

@@ -122,6 +122,16 @@ func (r *Registry) Get(name string) (Provider, bool) {
 	return p, ok
 }
 
+// Limited returns the providers that have limits, by name.
+func (r *Registry) Limited() (limited []Provider) {
+	for _, name := range r.Names() {
+		if p := r.byName[name]; p.Limits != (Limits{}) {
+			limited = append(limited, p)
+		}
+	}
+	return limited
+}
+
 // Names returns the names, sorted.
 func (r *Registry) Names() []string { return slices.Sorted(maps.Keys(r.byName)) }
 
@@ -129,7 +139,7 @@ func (r *Registry) Names() []string { return slices.Sorted(maps.Keys(r.byName)) 
 func (r *Registry) Defaults() map[string]onejob.ProviderDefaults {
 	defaults := map[string]onejob.ProviderDefaults{}
 	for name, p := range r.byName {
-		defaults[name] = onejob.ProviderDefaults{Timeout: p.Timeout, ListenFor: p.ListenFor}
+		defaults[name] = onejob.ProviderDefaults{Timeout: p.Timeout, ListenFor: p.ListenFor, Limited: p.Limits != Limits{}}
 	}
 	return defaults
 }

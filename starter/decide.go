@@ -66,7 +66,7 @@ func (s *Starter) decide(ctx context.Context, jobID string, what onejob.Decision
 	}
 	ctx, cancel := context.WithTimeout(ctx, startPatience)
 	defer cancel()
-	if err := s.runs.Wake(ctx, job.Reference()); err != nil {
+	if err := s.runs.Wake(ctx, s.catalog.Reference(&job)); err != nil {
 		s.logger.Warn("recorded; the workflow follows when temporal answers", "job_id", job.ID, "action", what.Action, "error", err)
 	}
 	return nil

@@ -73,7 +73,7 @@ func (s *Starter) launch(ctx context.Context, r postgres.Registered) (onejob.Sub
 	}
 	ctx, cancel := context.WithTimeout(ctx, startPatience)
 	defer cancel()
-	_, err := s.runs.Start(ctx, r.Job.Reference())
+	_, err := s.runs.Start(ctx, s.catalog.Reference(&r.Job))
 	submitted.Launched = err == nil
 	if err == nil {
 		return submitted, nil

@@ -63,7 +63,7 @@ func (r *reconciler) turn(ctx context.Context) {
 // relaunch starts a run of the job if none is running. A failure is tried again at the
 // job's next turn.
 func (r *reconciler) relaunch(ctx context.Context, job *onejob.Job) {
-	started, err := r.runs.Restart(ctx, job.Reference())
+	started, err := r.runs.Restart(ctx, r.catalog().Reference(job))
 	switch {
 	case err != nil:
 		r.Logger.Warn("cannot launch the job's workflow; its next turn tries again", "job_id", job.ID, "error", err)

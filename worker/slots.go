@@ -28,6 +28,15 @@ var (
 	_ activities.Listening = (*attemptSlots)(nil)
 )
 
+// attemptTuner is a tuner whose activities take the slots.
+type attemptTuner struct {
+	worker.WorkerTuner
+	slots *attemptSlots
+}
+
+// GetActivityTaskSlotSupplier implements [worker.WorkerTuner].
+func (t attemptTuner) GetActivityTaskSlotSupplier() worker.SlotSupplier { return t.slots }
+
 func newAttemptSlots(working, listeningPerName int) *attemptSlots {
 	return &attemptSlots{working: working, listeningPerName: listeningPerName, listening: map[string]int{}, freed: make(chan struct{})}
 }

@@ -54,6 +54,7 @@ func WithProvider(p provider.Provider) Option {
 type Worker struct {
 	config     Config
 	temporal   worker.Worker
+	limited    []worker.Worker // of the limited providers
 	reconciler *reconciler
 	slots      *attemptSlots
 	runs       workflows.Runs
@@ -87,12 +88,9 @@ func New(config Config, options ...Option) (*Worker, error) {
 		config: config, reconciler: newReconciler(config, runs), fatal: make(chan error, 1),
 		slots: newAttemptSlots(config.Working, config.Listening), runs: runs,
 	}
-	temporalOptions, err := w.temporalOptions()
-	if err != nil {
+	if err := w.makeWorkers(); err != nil {
 		return nil, err
 	}
-	w.temporal = worker.New(config.Temporal, config.TaskQueue, temporalOptions)
-	w.register()
 	return w, nil
 }
 
@@ -114,59 +112,72 @@ func (c Config) orDefault() Config {
 	return c
 }
 
-func (w *Worker) temporalOptions() (worker.Options, error) {
-	tuner, err := w.tuner()
-	every := w.config.HeartbeatTimeout / 3
+// temporalOptions are those of a worker whose activities take the slots.
+func (c Config) temporalOptions(slots *attemptSlots) (worker.Options, error) {
+	tuner, err := worker.NewFixedSizeTuner(worker.FixedSizeTunerOptions{
+		NumWorkflowSlots: concurrentWorkflowTasks, NumLocalActivitySlots: concurrentLocal,
+	})
+	every := c.HeartbeatTimeout / 3
 	return worker.Options{
-		Tuner:                            tuner,
+		Tuner:                            attemptTuner{tuner, slots},
 		MaxConcurrentActivityTaskPollers: pollers,
 		MaxConcurrentWorkflowTaskPollers: pollers,
 		MaxHeartbeatThrottleInterval:     every,
 		DefaultHeartbeatThrottleInterval: every,
-		WorkerStopTimeout:                w.config.Drain + recordingTime,
+		WorkerStopTimeout:                c.Drain + recordingTime,
 		DisableRegistrationAliasing:      true,
-		OnFatalError:                     w.giveUp,
 	}, err
-}
-
-func (w *Worker) tuner() (worker.WorkerTuner, error) {
-	workflowTasks, err := worker.NewFixedSizeSlotSupplier(concurrentWorkflowTasks)
-	if err != nil {
-		return nil, err
-	}
-	local, err := worker.NewFixedSizeSlotSupplier(concurrentLocal)
-	if err != nil {
-		return nil, err
-	}
-	return worker.NewCompositeTuner(worker.CompositeTunerOptions{
-		WorkflowSlotSupplier: workflowTasks, LocalActivitySlotSupplier: local, ActivitySlotSupplier: w.slots,
-		NexusSlotSupplier: local, SessionActivitySlotSupplier: local, // neither is used
-	})
 }
 
 // recordingTime is what writing the last outcomes gets after the drain.
 const recordingTime = 10 * time.Second
 
+// makeWorkers makes the workers of the task queues.
+func (w *Worker) makeWorkers() error {
+	options, err := w.config.temporalOptions(w.slots)
+	if err != nil {
+		return err
+	}
+	options.OnFatalError = w.giveUp
+	w.temporal = worker.New(w.config.Temporal, w.config.TaskQueue, options)
+	w.register()
+	for _, p := range w.config.Providers.Limited() {
+		limited, err := w.limitedWorker(p)
+		if err != nil {
+			return err
+		}
+		w.limited = append(w.limited, limited)
+	}
+	return nil
+}
+
 // register tells Temporal's worker what it runs.
 func (w *Worker) register() {
 	w.temporal.RegisterWorkflowWithOptions((&workflows.Workflows{HeartbeatTimeout: w.config.HeartbeatTimeout}).Job,
 		workflow.RegisterOptions{Name: workflows.JobType})
-	w.temporal.RegisterActivity(activities.New(activities.Options{
+	w.temporal.RegisterActivity(w.activities(w.slots))
+}
+
+// activities are those whose attempts take the slots.
+func (w *Worker) activities(slots *attemptSlots) *activities.Activities {
+	return activities.New(activities.Options{
 		Store:     w.config.Store,
 		Providers: w.config.Providers,
 		Catalog:   w.Catalog(),
 		Tell:      w.runs,
 		Observer:  w.config.Metrics,
-		Listening: w.slots,
+		Listening: slots,
 		Logger:    w.config.Logger,
 		Callbacks: w.config.CallbackURL,
 		Drain:     w.config.Drain,
-	}))
+	})
 }
 
 // Catalog returns what requests may name at this worker.
-func (w *Worker) Catalog() onejob.Catalog {
-	return onejob.Catalog{Kinds: w.config.Kinds, Providers: w.config.Providers.Defaults(), Limits: w.config.Limits}
+func (w *Worker) Catalog() onejob.Catalog { return w.config.catalog() }
+
+func (c Config) catalog() onejob.Catalog {
+	return onejob.Catalog{Kinds: c.Kinds, Providers: c.Providers.Defaults(), Limits: c.Limits}
 }
 
 // Callbacks returns the handler of the providers' callbacks, for a server that they reach
@@ -190,13 +201,13 @@ func (w *Worker) Run(ctx context.Context) error {
 	} else if err != nil {
 		return err
 	}
-	if err := w.temporal.Start(); err != nil {
+	if err := w.start(); err != nil {
 		return onejob.Errorf(onejob.CodeServerUnreachable, "the worker cannot start on temporal: %w", err)
 	}
 	w.config.Logger.Info("worker started", "task_queue", w.config.TaskQueue, "providers", w.config.Providers.Names())
 	err := w.reconcileUntil(ctx)
 	w.config.Logger.Info("worker drains", "drain", w.config.Drain)
-	w.temporal.Stop()
+	w.stop()
 	return err
 }
 

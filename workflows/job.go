@@ -52,6 +52,7 @@ const adoptRows onejob.Action = "adopt"
 // jobRun is one run of Job.
 type jobRun struct {
 	heartbeatTimeout time.Duration
+	queue            string // the task queue of the run
 	ref              onejob.Reference
 	plan             onejob.Plan
 	progress         onejob.Progress // as the rows were when last read, and this run's own attempts under way

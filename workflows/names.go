@@ -19,6 +19,10 @@ const (
 	QueryJob = "job"
 )
 
+// ProviderQueue returns the task queue in which the attempts on a limited provider wait, of
+// the jobs of a task queue.
+func ProviderQueue(taskQueue, provider string) string { return taskQueue + "/" + provider }
+
 // The search attributes. Status is set at the start and changes only for a job that
 // leaves the straight path: "unknown" lists the stuck ones. A job that went straight to
 // its result closes as "running"; ask for ExecutionStatus beside it.

@@ -20,6 +20,7 @@ import (
 func (w *Workflows) open(ctx workflow.Context, input json.RawMessage) (*jobRun, workflow.Context, error) {
 	j := &jobRun{
 		heartbeatTimeout: w.HeartbeatTimeout,
+		queue:            workflow.GetInfo(ctx).TaskQueueName,
 		underway:         map[int]workflow.CancelFunc{},
 		searches:         map[int]*search{},
 		reported:         map[int]onejob.Attempt{},

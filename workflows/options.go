@@ -3,6 +3,7 @@ package workflows
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"go.temporal.io/sdk/temporal"
@@ -18,13 +19,21 @@ const recordMargin = 10 * time.Minute
 
 // attemptOptions lets the attempt's activity run once, for as long as it listens.
 func (j *jobRun) attemptOptions(step onejob.Step) workflow.ActivityOptions {
-	return workflow.ActivityOptions{
+	options := workflow.ActivityOptions{
 		StartToCloseTimeout: time.Duration(j.ref.ListenFor) + recordMargin,
 		HeartbeatTimeout:    j.heartbeatTimeout,
 		RetryPolicy:         &temporal.RetryPolicy{MaximumAttempts: 1},
 		Summary:             fmt.Sprintf("attempt %d · %s · %s", step.Number, step.Role, step.Provider),
 	}
+	if slices.Contains(j.ref.Limited, step.Provider) {
+		options.TaskQueue, options.ScheduleToStartTimeout = ProviderQueue(j.queue, step.Provider), longestQueueing
+	}
+	return options
 }
+
+// longestQueueing is when an attempt that waits for a limited provider is handed out anew:
+// nobody may poll its queue any more, since the configuration has changed.
+const longestQueueing = 24 * time.Hour
 
 // registerOptions have no end: while Postgres is away, the run waits for it.
 var registerOptions = workflow.LocalActivityOptions{
