@@ -8,10 +8,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/onejob/onejob"
 	"github.com/onejob/onejob/provider"
 	"github.com/onejob/onejob/provider/transport"
-	"github.com/onejob/onejob/provider/verdict"
 )
 
 // Cancel says how the provider is asked to give a call up.
@@ -46,7 +44,9 @@ func (a *Adapter) Cancel(ctx context.Context, q provider.Question) provider.Canc
 	if err != nil {
 		return provider.Cancellation{Verdict: provider.CancelUnsure, Detail: a.line.Secrets.Clean(err.Error())}
 	}
-	return a.cancelled(r)
+	cancellation := a.lookUps.Cancel(r)
+	cancellation.Detail = a.line.Secrets.Clean(cancellation.Detail)
+	return cancellation
 }
 
 func (a *Adapter) cancelPlace(q provider.Question) (*url.URL, bool) {
@@ -56,39 +56,4 @@ func (a *Adapter) cancelPlace(q provider.Question) (*url.URL, bool) {
 	text, whole := a.cancelAt.of(q)
 	at, err := url.Parse(text)
 	return at, whole && err == nil
-}
-
-// cancelled judges the answer to a cancel. A member status in a 2xx decides; without
-// one a 200 or 204 agrees, and a 202 only promises to try.
-func (a *Adapter) cancelled(r verdict.Received) provider.Cancellation {
-	said := func(v provider.CancelVerdict, detail string) provider.Cancellation {
-		return provider.Cancellation{Verdict: v, Detail: a.line.Secrets.Clean(detail)}
-	}
-	status := fmt.Sprintf("status %d", r.Status)
-	answer := a.lookUps.LookUp(r, 0)
-	switch {
-	case answer.Certainty == provider.Succeeded:
-		return said(provider.CancelRefused, "it has succeeded")
-	case answer.Certainty == provider.Failed && answer.Reason == onejob.ReasonProviderCancelled:
-		return said(provider.CancelAgreed, status)
-	case answer.Certainty == provider.Failed:
-		return said(provider.CancelRefused, answer.Detail)
-	case answer.Reason == onejob.ReasonInProgress:
-		return said(provider.CancelUnsure, status+": "+answer.Detail)
-	case r.Status == http.StatusNoContent, r.Status == http.StatusOK && a.saysNothing(r):
-		return said(provider.CancelAgreed, status)
-	case r.Status == http.StatusConflict, r.Status == http.StatusGone:
-		return said(provider.CancelRefused, answer.Detail)
-	}
-	return said(provider.CancelUnsure, answer.Detail)
-}
-
-// saysNothing says that an answer is whole, and empty or JSON without a word about the
-// call.
-func (a *Adapter) saysNothing(r verdict.Received) bool {
-	if len(r.Body) == 0 {
-		return r.Cut == "" && r.Length == verdict.WithinLimit
-	}
-	m, err := verdict.Read(r.Body, a.line.Limits.Depth)
-	return err == nil && !m.Failed && m.Member("status") == nil
 }

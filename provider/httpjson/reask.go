@@ -3,8 +3,8 @@ package httpjson
 import (
 	"context"
 
-	"github.com/onejob/onejob"
 	"github.com/onejob/onejob/provider"
+	"github.com/onejob/onejob/provider/internal/line"
 	"github.com/onejob/onejob/provider/transport"
 	"github.com/onejob/onejob/provider/verdict"
 )
@@ -17,7 +17,7 @@ func (a *Adapter) Body(call provider.Call) ([]byte, error) { return call.Input, 
 // ReAsk implements [provider.ReAsker].
 func (a *Adapter) ReAsk(ctx context.Context, call provider.Call) provider.Answer {
 	if a.line.KeyHeader == "" || call.IdempotencyKey == "" {
-		return provider.Answer{Certainty: provider.Unknown, Reason: onejob.ReasonNotSent, Detail: "not asked again: no idempotency key is configured for the provider"}
+		return line.NoKey
 	}
 	ctx, trace := transport.WithTrace(ctx)
 	r, err := a.line.Send(a.run(ctx, call, call.Body))

@@ -11,17 +11,18 @@ import (
 // providers document for their APIs (OpenAI, Anthropic, Google, and the names of the
 // statuses themselves); one that is missing here leaves a call unknown.
 var statusOfCode = map[string]int{
-	"bad_request": 400, "invalid_request": 400, "invalid_request_error": 400, "invalid_argument": 400, "INVALID_ARGUMENT": 400,
+	"bad_request": 400, "invalid_request": 400, "invalid_request_error": 400, "invalid_argument": 400, "invalid_prompt": 400, "INVALID_ARGUMENT": 400,
 	"context_length_exceeded": 400, "failed_precondition": 400, "FAILED_PRECONDITION": 400,
 	"authentication_error": 401, "invalid_api_key": 401, "unauthenticated": 401, "UNAUTHENTICATED": 401, "unauthorized": 401,
 	"billing_error": 402, "billing_hard_limit_reached": 402, "insufficient_credit": 402, "insufficient_credits": 402,
+	"contract_spend_limit_reached": 402, "enforced_spend_limit_reached": 402, "linked_organization_spend_limit_reached": 402,
 	"insufficient_funds": 402, "insufficient_quota": 402, "payment_required": 402, "quota_exceeded": 402,
 	"forbidden": 403, "permission_denied": 403, "PERMISSION_DENIED": 403, "permission_error": 403,
 	"model_not_found": 404, "not_found": 404, "NOT_FOUND": 404, "not_found_error": 404,
 	"method_not_allowed": 405,
 	"request_timeout":    408,
-	"conflict":           409,
-	"payload_too_large":  413, "request_too_large": 413,
+	"conflict":           409, "conflict_error": 409,
+	"payload_too_large": 413, "request_too_large": 413,
 	"unsupported_media_type": 415,
 	"unprocessable_entity":   422, "validation_error": 422,
 	"rate_limit_error": 429, "rate_limit_exceeded": 429, "rate_limited": 429, "RESOURCE_EXHAUSTED": 429, "too_many_requests": 429,

@@ -27,6 +27,10 @@ func Read(body []byte, maxDepth int) (Message, error) {
 	if err := onejob.CheckJSON("the body", body, maxDepth); err != nil {
 		return Message{}, err
 	}
+	return read(body), nil
+}
+
+func read(body []byte) Message {
 	value := jsontext.Value(bytes.TrimSpace(body))
 	m := Message{Body: body, number: value.Kind() == '0'}
 	var topCodes []string
@@ -47,7 +51,17 @@ func Read(body []byte, maxDepth int) (Message, error) {
 	if !m.Failed {
 		m.Codes = topCodes
 	}
-	return m, nil
+	return m
+}
+
+// At returns the message at a path of names within this one, an empty one if there is
+// none.
+func (m Message) At(path ...string) Message {
+	inner := m.Member(path...)
+	if inner == nil {
+		return Message{}
+	}
+	return read(inner)
 }
 
 // Member returns the value at a path of names, nil if there is none.
@@ -98,7 +112,12 @@ func (m *Message) readError(value jsontext.Value) {
 	m.Failed = true
 	m.Codes = appendText(m.Codes, scalar(value))
 	members := map[string]string{}
-	eachMember(value, func(name string, value jsontext.Value) { members[name] = scalar(value) })
+	eachMember(value, func(name string, value jsontext.Value) {
+		members[name] = scalar(value)
+		if name == "details" {
+			m.Codes = appendText(m.Codes, Message{Body: value}.Text("error_code")) // Anthropic
+		}
+	})
 	for _, name := range []string{"code", "type", "status"} {
 		m.Codes = appendText(m.Codes, members[name])
 	}

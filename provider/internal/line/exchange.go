@@ -43,7 +43,7 @@ func (x *Exchange) Middleware(req *http.Request, next func(*http.Request) (*http
 		return resp, err
 	}
 	limit := x.limit
-	if IsStream(resp.Header) {
+	if isStream(resp.Header) {
 		limit *= streamFactor
 	}
 	x.received, x.answered = verdict.Receive(x.ctx, resp, limit), true
@@ -75,8 +75,12 @@ func (x *Exchange) Unanswered(err error) provider.Answer {
 	return verdict.Unanswered(x.ctx, x.trace.Sent(), err)
 }
 
-// IsStream says that a body is a stream of events.
-func IsStream(header http.Header) bool {
+// Streams says that an answer is a whole stream of events.
+func Streams(r verdict.Received) bool {
+	return r.Status == http.StatusOK && r.Body != nil && isStream(r.Header)
+}
+
+func isStream(header http.Header) bool {
 	mediaType, _, _ := mime.ParseMediaType(header.Get("Content-Type"))
 	return mediaType == "text/event-stream"
 }

@@ -103,6 +103,10 @@ func (l *Line) Clean(answer provider.Answer) provider.Answer {
 	return answer
 }
 
+// NoKey is the answer to a re-ask of a provider for which no key is configured, or of a
+// call that has none: nothing is sent.
+var NoKey = provider.Answer{Certainty: provider.Unknown, Reason: onejob.ReasonNotSent, Detail: "not asked again: there is no idempotency key"}
+
 // NameCall says on whose behalf a request is made.
 func NameCall(set func(name, value string), jobID string, attempt int) {
 	set("Onejob-Job", jobID)
