@@ -23,7 +23,7 @@ var (
 func (s *Simulator) cancel(f format, cancelled, tooLate func(sight) reply) http.HandlerFunc {
 	return authorised(f, func(w http.ResponseWriter, r *http.Request) {
 		era, _ := s.current()
-		one, subjects := s.asked(era, r, f)
+		one, subjects := s.askedAbout(era, r, f)
 		era.board.note(subjects, func(c *Counts) { c.Cancels++ })
 		if one == nil {
 			refuse(w, f, http.StatusNotFound, errNotFound)

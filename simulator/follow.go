@@ -69,8 +69,8 @@ func (e *era) accept(w http.ResponseWriter, r *http.Request, one *run, replied <
 	}
 	answer := one.acceptance()
 	keep(answer)
-	if one.tells() && one.Callback.When == Before {
-		until(done, r.Context(), e.ctx)
+	if one.tells() && one.Callback.When == Before && !until(done, r.Context(), e.ctx) {
+		hangUp()
 	}
 	e.answer(w, r, one.call, answer)
 }
@@ -107,7 +107,7 @@ func (e *era) tellBesides(ctx context.Context, one *run, replied <-chan struct{}
 		e.deliveries.add(one, Delivery{Error: err.Error()})
 		return
 	}
-	if one.Callback.When == Before {
-		until(done, ctx, e.ctx)
+	if one.Callback.When == Before && !until(done, ctx, e.ctx) {
+		hangUp()
 	}
 }

@@ -30,7 +30,7 @@ var (
 func (s *Simulator) lookUp(f format, tell func(sight) reply) http.HandlerFunc {
 	return authorised(f, func(w http.ResponseWriter, r *http.Request) {
 		era, _ := s.current()
-		one, subjects := s.asked(era, r, f)
+		one, subjects := s.askedAbout(era, r, f)
 		era.board.note(subjects, func(c *Counts) { c.LookUps++ })
 		if one == nil {
 			refuse(w, f, http.StatusNotFound, errNotFound)
@@ -98,9 +98,9 @@ func (d LookUps) defaultStatus() int {
 	return http.StatusInternalServerError
 }
 
-// asked returns the call that a request is about, or nil, and under which names it is
+// askedAbout returns the call that a request is about, or nil, and under which names it is
 // counted.
-func (s *Simulator) asked(e *era, r *http.Request, f format) (*run, []string) {
+func (s *Simulator) askedAbout(e *era, r *http.Request, f format) (*run, []string) {
 	who := s.addressee(r, f)
 	who.key = cmp.Or(r.PathValue("key"), r.URL.Query().Get("key"), who.key)
 	who.job = cmp.Or(r.PathValue("job"), r.URL.Query().Get("job"), who.job)

@@ -95,14 +95,6 @@ func TestAcceptedCallRunsUntilReleased(t *testing.T) {
 	}
 }
 
-func TestAcceptedCallRunsForItsTime(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, simulator.Options{})
-	id := r.mustAccept(request{job: "j", attempt: 1, body: simulate(`{"accept":true,"run_for":"1ms"}`)})
-	r.mustAwaitExecution("j")
-	r.mustSee("succeeded", "/ref/"+id)
-}
-
 func TestReferenceMayStandInLocationOnly(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, simulator.Options{})

@@ -37,6 +37,42 @@ func TestLatencyIsBeforeTheExecutionAndLateBehindIt(t *testing.T) {
 	})
 }
 
+func TestAcceptedCallRunsForItsTime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		sim := simulator.New(simulator.Options{})
+		began, w := time.Now(), httptest.NewRecorder()
+		sim.ServeHTTP(w, newCall(t, "j", strings.NewReader(simulate(`{"accept":true,"latency":"1s","run_for":"2s"}`))))
+		if accepted := time.Since(began); w.Code != http.StatusAccepted || accepted != time.Second {
+			t.Errorf("status %d after %v", w.Code, accepted)
+		}
+		sim.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/_simulator/await?job=j&executions=1", nil))
+		if executed := time.Since(began); executed != 3*time.Second {
+			t.Errorf("executed after %v", executed)
+		}
+	})
+}
+
+func TestReplyWaitsForTheCallbackBeforeIt(t *testing.T) {
+	t.Parallel()
+	for _, directives := range []string{`{"callback":{"when":"before","hold":"gate"}}`, `{"accept":true,"callback":{"when":"before","hold":"gate"}}`} {
+		synctest.Test(t, func(t *testing.T) {
+			sim := simulator.New(simulator.Options{CallbackSecret: secret})
+			req, aborted := newCall(t, "j", strings.NewReader(simulate(directives))), make(chan any, 1)
+			req.Header.Set("Onejob-Callback", "http://127.0.0.1:1/")
+			go func() {
+				defer func() { aborted <- recover() }()
+				sim.ServeHTTP(httptest.NewRecorder(), req)
+			}()
+			synctest.Wait()
+			sim.Reset() // before the gate was released
+			if end := <-aborted; end != http.ErrAbortHandler {
+				t.Errorf("%s: answered before the callback", directives)
+			}
+		})
+	}
+}
+
 func TestClientThatLeavesEndsWhatItHeld(t *testing.T) {
 	t.Parallel()
 	for _, directives := range []string{`{"hold":"gate"}`, `{"silence":true}`, `{"late":"1h"}`} {
