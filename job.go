@@ -114,6 +114,7 @@ type Reference struct {
 	Timeout     Duration `json:"timeout"`
 	ListenFor   Duration `json:"listen_for"`
 	MaxAttempts int      `json:"max_attempts"`
+	HedgeAfter  Duration `json:"hedge_after,omitzero"`
 	Limited     []string `json:"limited,omitempty"` // providers whose attempts wait in a task queue of their own
 	Adopt       bool     `json:"adopt,omitempty"`   // attempts may exist: read the rows first
 }
@@ -124,6 +125,7 @@ func (j *Job) Reference() Reference {
 		JobID: j.ID, Owner: j.Owner, Key: j.Key, Kind: j.Kind,
 		Provider: j.Provider, Fallbacks: j.Fallbacks,
 		Timeout: Duration(j.Timeout), ListenFor: Duration(j.ListenFor), MaxAttempts: j.MaxAttempts,
+		HedgeAfter: Duration(j.HedgeAfter),
 	}
 }
 
@@ -188,12 +190,21 @@ func (p Progress) Attempt(number int) (Attempt, bool) {
 
 // Unresolved returns the first attempt that blocks the next one.
 func (p Progress) Unresolved() (Attempt, bool) {
-	for _, a := range p.Attempts {
-		if a.Unresolved() {
-			return a, true
-		}
+	if blocking := p.AllUnresolved(); len(blocking) > 0 {
+		return blocking[0], true
 	}
 	return Attempt{}, false
+}
+
+// AllUnresolved returns the attempts that block the next one, by number: two at most, one
+// in each lane.
+func (p Progress) AllUnresolved() (blocking []Attempt) {
+	for _, a := range p.Attempts {
+		if a.Unresolved() {
+			blocking = append(blocking, a)
+		}
+	}
+	return blocking
 }
 
 // Submitted is the answer to a submit.

@@ -13,11 +13,12 @@ type Plan struct {
 	JobID       string
 	Providers   []string // the primary, then the fallbacks
 	MaxAttempts int
+	HedgeAfter  time.Duration // silence of the only attempt after which a second one starts; 0: never
 }
 
 // Plan returns the plan of the referenced job.
 func (r Reference) Plan() Plan {
-	return Plan{JobID: r.JobID, Providers: slices.Concat([]string{r.Provider}, r.Fallbacks), MaxAttempts: r.MaxAttempts}
+	return Plan{JobID: r.JobID, Providers: slices.Concat([]string{r.Provider}, r.Fallbacks), MaxAttempts: r.MaxAttempts, HedgeAfter: time.Duration(r.HedgeAfter)}
 }
 
 // Action is what a step does.
@@ -38,7 +39,9 @@ type Step struct {
 	Number   int           // the attempt's
 	Provider string        // the attempt's
 	After    time.Duration // how long to wait before the attempt starts
-	Role     string        // what the attempt is in the plan: primary, fallback, retry, requested
+	Role     string        // what the attempt is in the plan: primary, fallback, retry, requested, hedge
+	Lane     int           // the attempt's
+	Hedge    *Step         // of a wait: the attempt to start beside the one that is silent, After its start
 }
 
 // Retry policy of attempts that failed without effect.
@@ -55,11 +58,8 @@ func (p Plan) Next(progress Progress) Step {
 	if progress.Status.Closed() {
 		return Step{Action: ActionEnd}
 	}
-	if a, ok := progress.Unresolved(); ok {
-		if a.State == AttemptSucceeded {
-			return Step{Action: ActionComplete, Number: a.Number, Provider: a.Provider}
-		}
-		return Step{Action: ActionWait, Number: a.Number, Provider: a.Provider}
+	if blocking := progress.AllUnresolved(); len(blocking) > 0 {
+		return p.wait(progress, blocking)
 	}
 	next := Step{Action: ActionAttempt, Number: 1}
 	if n := len(progress.Attempts); n > 0 {
@@ -74,6 +74,30 @@ func (p Plan) Next(progress Progress) Step {
 		return p.afterFailure(progress.Attempts, next)
 	}
 	return next
+}
+
+// wait plans what to do while attempts are unresolved.
+func (p Plan) wait(progress Progress, blocking []Attempt) Step {
+	for _, a := range blocking {
+		if a.State == AttemptSucceeded {
+			return Step{Action: ActionComplete, Number: a.Number, Provider: a.Provider}
+		}
+	}
+	only := blocking[0]
+	step := Step{Action: ActionWait, Number: only.Number, Provider: only.Provider}
+	last := progress.Attempts[len(progress.Attempts)-1]
+	if p.HedgeAfter > 0 && last.Number == only.Number && only.Lane == 0 && countTries(progress.Attempts) < p.MaxAttempts {
+		step.Hedge = &Step{Action: ActionAttempt, Number: last.Number + 1, Provider: p.hedgeProvider(progress.Attempts), After: p.HedgeAfter, Role: "hedge", Lane: 1}
+	}
+	return step
+}
+
+// hedgeProvider is the next fallback, or the silent provider itself if there is none.
+func (p Plan) hedgeProvider(attempts []Attempt) string {
+	if fallback, ok := p.fallback(attempts); ok {
+		return fallback
+	}
+	return attempts[len(attempts)-1].Provider
 }
 
 // afterFailure plans the attempt behind one that failed or was cancelled.

@@ -176,9 +176,6 @@ func (r Request) providers() []string { return slices.Concat([]string{r.Provider
 // Notices returns a line for each part of the request that is kept, as part of the
 // intent, and that this version does not act on.
 func (r Request) Notices() (lines []string) {
-	if r.HedgeAfter > 0 {
-		lines = append(lines, "hedge_after is kept; this version does not hedge yet")
-	}
 	if r.CallbackURL != "" {
 		lines = append(lines, "callback_url is kept; this version does not call it yet")
 	}

@@ -24,24 +24,37 @@ func (a *Activities) CancelAtProvider(ctx context.Context, in CancelInput) error
 	if err != nil || sought.Number == 0 {
 		return TemporalError(err)
 	}
-	p, ok := a.Providers.Get(sought.Provider)
-	if !ok {
-		return nil
-	}
-	canceller, ok := p.Adapter.(provider.Canceller)
-	if !ok {
-		return nil
-	}
-	q := question(in.JobID, sought)
-	said := a.cancelCall(ctx, canceller, q)
-	a.Logger.Info("the provider was asked to give the attempt up", "job_id", in.JobID, "attempt", sought.Number, "provider", p.Name, "verdict", said.Verdict, "detail", said.Detail)
-	if err := a.Store.NoteProviderCancel(ctx, in.JobID, sought.Number, string(said.Verdict)); err != nil {
+	verdict, p, err := a.askToCancel(ctx, in.JobID, sought)
+	if err != nil || verdict != provider.CancelRefused {
 		return TemporalError(err)
 	}
-	if said.Verdict != provider.CancelRefused {
-		return nil
+	return TemporalError(a.lookUpOnce(ctx, p, question(in.JobID, sought)))
+}
+
+// cancelGivenUp asks the provider of an attempt that was given up already, unless it has
+// answered before.
+func (a *Activities) cancelGivenUp(ctx context.Context, jobID string, attempt int) error {
+	sought, err := a.Store.SoughtAttempt(ctx, jobID, attempt)
+	if err != nil || sought.CancelAsked {
+		return err
 	}
-	return TemporalError(a.lookUpOnce(ctx, p, q))
+	_, _, err = a.askToCancel(ctx, jobID, sought)
+	return err
+}
+
+// askToCancel returns an empty verdict if the provider cannot be asked.
+func (a *Activities) askToCancel(ctx context.Context, jobID string, sought postgres.Sought) (provider.CancelVerdict, provider.Provider, error) {
+	p, _ := a.Providers.Get(sought.Provider)
+	canceller, ok := p.Adapter.(provider.Canceller)
+	if !ok {
+		return "", p, nil
+	}
+	said := a.cancelCall(ctx, canceller, question(jobID, sought))
+	if said.Verdict == provider.CancelUnasked {
+		return "", p, nil
+	}
+	a.Logger.Info("the provider was asked to give the attempt up", "job_id", jobID, "attempt", sought.Number, "provider", p.Name, "verdict", said.Verdict, "detail", said.Detail)
+	return said.Verdict, p, a.Store.NoteProviderCancel(ctx, jobID, sought.Number, string(said.Verdict))
 }
 
 // liveAttempt returns the attempt if it has no outcome yet; else its number is 0.
@@ -62,11 +75,6 @@ func (a *Activities) liveAttempt(ctx context.Context, in CancelInput) (postgres.
 func (a *Activities) cancelCall(ctx context.Context, canceller provider.Canceller, q provider.Question) (said provider.Cancellation) {
 	said = provider.Cancellation{Verdict: provider.CancelUnsure}
 	var panicked provider.Answer
-	defer func() {
-		if said.Verdict != provider.CancelAgreed && said.Verdict != provider.CancelRefused {
-			said.Verdict = provider.CancelUnsure
-		}
-	}()
 	defer a.recoverAdapter(q.JobID, q.Attempt, &panicked)
 	ctx, cancel := context.WithTimeout(ctx, cancelTimeout)
 	defer cancel()

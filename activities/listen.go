@@ -63,16 +63,27 @@ func (l *listener) listen(ctx context.Context) provider.Answer {
 		case <-given:
 			given, look, l.believed = nil, looks.C, false
 			if !l.wanted() {
-				return l.hangUpAfter(finishAnswer, onejob.ReasonCancelled)
+				return l.giveUp()
 			}
 		case <-look:
 			if !l.wanted() {
-				return l.hangUpAfter(finishAnswer, onejob.ReasonCancelled)
+				return l.giveUp()
 			}
 		case <-stopping:
 			return l.hangUpAfter(l.Drain, onejob.ReasonWorkerShutdown)
 		}
 	}
+}
+
+// giveUp asks the provider to give the call up, where it can be asked, and hangs up. An
+// answer that is on its way is read to its end, so that its cost is known.
+func (l *listener) giveUp() provider.Answer {
+	ctx, cancel := context.WithTimeout(l.alive, 2*cancelTimeout)
+	defer cancel()
+	if err := l.cancelGivenUp(ctx, l.in.JobID, l.in.Number); err != nil {
+		l.Logger.Warn("the provider was not asked to give the attempt up", "job_id", l.in.JobID, "attempt", l.in.Number, "error", err)
+	}
+	return l.hangUpAfter(finishAnswer, onejob.ReasonCancelled)
 }
 
 // hangUpAfter waits a last moment for the answer, then closes the connection. An adapter

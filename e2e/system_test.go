@@ -181,6 +181,7 @@ providers:
   dead: {type: http, url: "http://127.0.0.1:1/v1/run", timeout: 10s, listen_for: 1m}
 kinds:
   ticket: {side_effects: external}
+  free: {side_effects: none}
 worker: {heartbeat_timeout: 2s, drain: 1s}
 `, simulatorURL+"/v1/run/primary", simulatorURL+"/v1/run/fallback", simulatorURL+"/v1/run/asked", simulatorURL+"/v1/run/again", simulatorURL+"/v1/run/patient", simulatorURL+"/v1/run/calling")
 	c, err := config.Parse("onejob.yaml", []byte(text), func(string) (string, bool) { return callbackSecret, true })

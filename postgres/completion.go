@@ -2,6 +2,8 @@ package postgres
 
 import (
 	"context"
+	"errors"
+	"fmt"
 
 	"github.com/jackc/pgx/v5"
 
@@ -35,18 +37,45 @@ func (s *Store) CompleteJobIfOpen(ctx context.Context, jobID string, number int)
 
 // swap is the compare-and-swap. It returns whether the attempt's result took the slot.
 func swap(ctx context.Context, tx pgx.Tx, jobID string, number int) (bool, error) {
-	swapped, err := tx.Exec(ctx, `
+	var hedged bool
+	err := tx.QueryRow(ctx, `
 		UPDATE jobs SET status = 'succeeded', completed_by = a.number, result = a.result, version = version + 1,
 			requested_provider = NULL, finished_at = clock_timestamp()
 		FROM attempts a
 		WHERE jobs.id = $1 AND a.job_id = $1 AND a.number = $2 AND a.state = 'succeeded' AND a.decided_at IS NULL
-		  AND jobs.version = a.job_version AND jobs.completed_by IS NULL AND jobs.status IN ('running', 'unknown')`,
-		jobID, number)
-	if err != nil || swapped.RowsAffected() == 0 {
+		  AND jobs.version = a.job_version AND jobs.completed_by IS NULL AND jobs.status IN ('running', 'unknown')
+		RETURNING jobs.hedge_after_ms IS NOT NULL`,
+		jobID, number).Scan(&hedged)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return false, nil
+	}
+	if err != nil {
 		return false, err
 	}
 	_, err = tx.Exec(ctx, `UPDATE attempts SET decided_at = clock_timestamp(), result = NULL WHERE job_id = $1 AND number = $2`, jobID, number)
+	if err == nil && hedged {
+		err = dropOthers(ctx, tx, jobID, number)
+	}
 	return true, err
+}
+
+// dropOthers ends the attempt that runs beside the winner: one that has no outcome is
+// given up, an answer that nobody decided on is discarded.
+func dropOthers(ctx context.Context, tx pgx.Tx, jobID string, winner int) error {
+	job, err := lockJob(ctx, tx, jobID)
+	if err != nil {
+		return err
+	}
+	attempts, err := readAttempts(ctx, tx, jobID)
+	if err != nil {
+		return err
+	}
+	for _, a := range attempts {
+		if err := giveUp(ctx, tx, a, job, onejob.ReasonSlotTaken, Decision{Token: fmt.Sprintf("winner/%d", winner)}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // discardUnlessWinner runs where the swap took no row. The swap may have looked before

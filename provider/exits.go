@@ -65,6 +65,7 @@ const (
 	CancelAgreed  CancelVerdict = "agreed"  // it will have no effect any more
 	CancelRefused CancelVerdict = "refused" // it is done already: look it up
 	CancelUnsure  CancelVerdict = "unsure"  // no answer, or one that does not say
+	CancelUnasked CancelVerdict = ""        // there is no way to ask about this call
 )
 
 // LookUpPolicy is how often a provider is asked. Both are set.

@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"cmp"
 	"encoding/json"
 	"slices"
 	"time"
@@ -30,7 +31,7 @@ func (w *Workflows) Job(ctx workflow.Context, input json.RawMessage) (onejob.Out
 		case onejob.ActionAttempt:
 			err = j.attempt(ctx, step)
 		case onejob.ActionWait:
-			err = j.wait(ctx)
+			err = j.wait(ctx, step)
 		case onejob.ActionComplete:
 			err = j.complete(ctx, step.Number)
 		case onejob.ActionFail:
@@ -61,15 +62,15 @@ type jobRun struct {
 	reported         map[int]onejob.Attempt // what this run's attempts told since the rows were last asked, by number
 	notBefore        map[int]time.Time      // when a retry that waits may start, by its number
 
-	fence    *postgres.Fence // an attempt of ours that ended without telling its outcome
-	stale    bool            // the rows may be ahead: read them
-	landed   bool            // an attempt of ours told its outcome
-	broken   error           // the database says that this run is not its job's
-	deciding int             // decisions being recorded on behalf of signals
-	signals  int             // decisions that came by signal so far
-	looks    int             // times the slow timer fired in a row
-	shown    onejob.Status   // what the search attribute says
-	opened   bool            // ref is known, or openErr says why not
+	fences   []postgres.Fence // attempts of ours that ended without telling their outcome
+	stale    bool             // the rows may be ahead: read them
+	landed   bool             // an attempt of ours told its outcome
+	broken   error            // the database says that this run is not its job's
+	deciding int              // decisions being recorded on behalf of signals
+	signals  int              // decisions that came by signal so far
+	looks    int              // times the slow timer fired in a row
+	shown    onejob.Status    // what the search attribute says
+	opened   bool             // ref is known, or openErr says why not
 	openErr  error
 	created  bool // this run registered the job, and nobody was told so yet
 }
@@ -122,10 +123,10 @@ func (j *jobRun) launch(ctx workflow.Context, step onejob.Step) {
 	attemptCtx, cancel := workflow.WithCancel(workflow.WithActivityOptions(ctx, j.attemptOptions(step)))
 	j.underway[step.Number] = cancel
 	j.progress.Status, j.progress.Requested = onejob.StatusRunning, ""
-	j.progress.Attempts = append(j.progress.Attempts, onejob.Attempt{Number: step.Number, Provider: step.Provider, State: onejob.AttemptStarting})
+	j.progress.Attempts = append(j.progress.Attempts, onejob.Attempt{Number: step.Number, Lane: step.Lane, Provider: step.Provider, State: onejob.AttemptStarting})
 	var a *activities.Activities
 	report := workflow.ExecuteActivity(attemptCtx, a.ExecuteAttempt, activities.AttemptInput{
-		JobID: j.ref.JobID, Number: step.Number, Provider: step.Provider, Timeout: j.ref.Timeout, ListenFor: j.ref.ListenFor,
+		JobID: j.ref.JobID, Number: step.Number, Lane: step.Lane, Provider: step.Provider, Timeout: j.ref.Timeout, ListenFor: j.ref.ListenFor,
 	})
 	workflow.Go(ctx, func(ctx workflow.Context) {
 		var r activities.AttemptReport
@@ -144,7 +145,7 @@ func (j *jobRun) land(step onejob.Step, r activities.AttemptReport, err error) {
 	case final(err):
 		j.broken = err
 	case err != nil:
-		j.fence = &postgres.Fence{Number: step.Number, Provider: step.Provider}
+		j.fences = append(j.fences, postgres.Fence{Number: step.Number, Lane: step.Lane, Provider: step.Provider})
 		j.stale = true
 	case r.Adopt || known < 0 || r.Attempt.Number != step.Number || !slices.Contains(onejob.AttemptStates(), r.Attempt.State):
 		j.stale = true
@@ -167,35 +168,78 @@ func (j *jobRun) listening() []int {
 
 func (j *jobRun) hasNews() bool { return j.landed || j.stale || j.broken != nil }
 
-// wait waits for news of an attempt that is under way, or unknown. Of an unknown one the
-// rows are read now and then, in case its news got lost.
-func (j *jobRun) wait(ctx workflow.Context) error {
-	a, _ := j.progress.Unresolved()
-	if _, ours := j.underway[a.Number]; a.State != onejob.AttemptUnknown {
-		j.stale = !ours // nobody listens: reading the rows makes it unknown
-		return j.awaitNews(ctx)
-	}
-	if err := j.show(ctx, onejob.StatusUnknown); err != nil {
+// wait waits for news of the attempts that are under way, or unknown. Of an unknown one
+// the rows are read now and then, in case its news got lost.
+func (j *jobRun) wait(ctx workflow.Context, step onejob.Step) error {
+	unknown, err := j.showUnknown(ctx)
+	if err != nil {
 		return err
 	}
-	if err := j.seek(ctx, a); err != nil {
-		return err
-	}
-	workflow.SetCurrentDetails(ctx, j.unknownDetails(a))
-	if j.shouldContinueAsNew(ctx) {
+	if unknown && j.shouldContinueAsNew(ctx) {
 		return workflow.NewContinueAsNewError(ctx, JobType, j.adopting())
 	}
-	news, err := workflow.AwaitWithTimeout(ctx, j.untilNextLook(), j.hasNews)
-	if news {
+	hedge := j.untilHedge(ctx, step.Hedge)
+	switch {
+	case hedge == 0:
+		j.launch(ctx, *step.Hedge)
+		return nil
+	case unknown:
+		return j.awaitNewsOrLook(ctx, hedge)
+	case hedge > 0:
+		_, err := workflow.AwaitWithTimeout(ctx, hedge, j.hasNews)
+		return cmp.Or(err, j.broken)
+	}
+	return j.awaitNews(ctx)
+}
+
+// showUnknown shows the unknown attempts, and what is tried for them. An attempt that
+// nobody listens to is made unknown by reading the rows.
+func (j *jobRun) showUnknown(ctx workflow.Context) (unknown bool, err error) {
+	for _, a := range j.progress.AllUnresolved() {
+		if a.State != onejob.AttemptUnknown {
+			_, ours := j.underway[a.Number]
+			j.stale = j.stale || !ours
+			continue
+		}
+		if err := j.show(ctx, onejob.StatusUnknown); err != nil {
+			return true, err
+		}
+		if err := j.seek(ctx, a); err != nil {
+			return true, err
+		}
+		unknown = true
+		workflow.SetCurrentDetails(ctx, j.unknownDetails(a))
+	}
+	return unknown, nil
+}
+
+// awaitNewsOrLook waits for news, until the hedge is due if it is above 0, and at most
+// until the rows are to be read again.
+func (j *jobRun) awaitNewsOrLook(ctx workflow.Context, hedge time.Duration) error {
+	look := j.untilNextLook()
+	if hedge > 0 {
+		look = min(look, hedge)
+	}
+	news, err := workflow.AwaitWithTimeout(ctx, look, j.hasNews)
+	switch {
+	case news:
 		j.looks = 0
-	} else {
+	case look != hedge:
 		j.looks++
 		j.stale = true
 	}
-	if err == nil {
-		err = j.broken
+	return cmp.Or(err, j.broken)
+}
+
+// untilHedge returns how long it is until the hedge is due, 0: it is, -1: there is none.
+func (j *jobRun) untilHedge(ctx workflow.Context, hedge *onejob.Step) time.Duration {
+	if hedge == nil {
+		return -1
 	}
-	return err
+	if _, ok := j.notBefore[hedge.Number]; !ok {
+		j.notBefore[hedge.Number] = workflow.Now(ctx).Add(hedge.After)
+	}
+	return max(0, j.notBefore[hedge.Number].Sub(workflow.Now(ctx)))
 }
 
 const (
@@ -210,8 +254,11 @@ func (j *jobRun) untilNextLook() time.Duration {
 
 // adopt brings the run up to the rows.
 func (j *jobRun) adopt(ctx workflow.Context) error {
-	j.stale = false
-	fence := j.fence
+	var fence *postgres.Fence
+	if len(j.fences) > 0 {
+		fence, j.fences = &j.fences[0], j.fences[1:]
+	}
+	j.stale = len(j.fences) > 0
 	clear(j.reported)
 	var a *activities.Activities
 	progress, err := durable[onejob.Progress](ctx, "read how far the job is", a.AdoptAttempts, postgres.Adoption{
@@ -219,9 +266,6 @@ func (j *jobRun) adopt(ctx workflow.Context) error {
 	})
 	if err != nil {
 		return err
-	}
-	if j.fence == fence {
-		j.fence = nil
 	}
 	j.take(progress)
 	return j.showProgress(ctx)
