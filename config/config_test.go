@@ -79,6 +79,27 @@ func TestParseReadsEveryMember(t *testing.T) {
 	}
 }
 
+func TestVendorsHaveTheirOwnDefaults(t *testing.T) {
+	t.Parallel()
+	c := mustParse(t, mustRead(t, "testdata", "full.yaml"))
+	for i, want := range []config.Provider{
+		{Name: "gpt", Type: "openai", URL: "https://api.openai.com/v1", Model: "gpt-5.2",
+			Lookup: &config.Lookup{Interval: 3 * time.Second, MaxInterval: 30 * time.Second},
+			Vendor: config.Vendor{APIKey: "s3cret", API: "responses", Background: true}},
+		{Name: "local", Type: "openai", URL: "http://127.0.0.1:8000/v1", Model: "qwen3",
+			Vendor: config.Vendor{API: "chat", Stream: true, Accept: []string{"stop", "length"}}},
+		{Name: "claude", Type: "anthropic", URL: "https://api.anthropic.com", Model: "claude-opus-5",
+			Vendor: config.Vendor{APIKey: "s3cret", API: "messages"}},
+		{Name: "claude-cheap", Type: "anthropic", URL: "https://api.anthropic.com", Model: "claude-opus-5",
+			Vendor: config.Vendor{APIKey: "s3cret", API: "batch"}},
+	} {
+		want.Headers, want.Timeout, want.ListenFor, want.Unpriced = config.Headers{}, config.DefaultTimeout, config.DefaultListenFor, true
+		if got := c.Providers[3+i]; !reflect.DeepEqual(got, want) {
+			t.Errorf("%s is %+v", want.Name, got)
+		}
+	}
+}
+
 func TestPricesAreKeptAsTheyAreWritten(t *testing.T) {
 	t.Parallel()
 	c := mustParse(t, mustRead(t, "testdata", "full.yaml"))
@@ -95,8 +116,8 @@ func TestNoticesNameWhatIsNotUsed(t *testing.T) {
 	t.Parallel()
 	c := mustParse(t, mustRead(t, "testdata", "full.yaml"))
 	want := []string{
-		"onejob.yaml:30: kinds.invoice.contract is checked but not used by this version",
-		"onejob.yaml:33: prices is checked but not used by this version",
+		"onejob.yaml:47: kinds.invoice.contract is checked but not used by this version",
+		"onejob.yaml:50: prices is checked but not used by this version",
 	}
 	if !reflect.DeepEqual(c.Notices, want) {
 		t.Errorf("notices:\n%s", strings.Join(c.Notices, "\n"))
@@ -144,6 +165,9 @@ func TestPrintingAConfigurationShowsNoSecret(t *testing.T) {
 	c := mustParse(t, mustRead(t, "testdata", "full.yaml"))
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s"} {
 		if line := fmt.Sprintf(verb, c.Providers[0]); strings.Contains(line, "s3cret") || !strings.Contains(line, "Authorization") {
+			t.Errorf("%s prints %s", verb, line)
+		}
+		if line := fmt.Sprintf(verb, c.Providers[3]); strings.Contains(line, "s3cret") {
 			t.Errorf("%s prints %s", verb, line)
 		}
 	}

@@ -36,23 +36,36 @@ func idempotency(e element) (*Idempotency, error) {
 
 func lookup(e element) (*Lookup, error) {
 	l := Lookup{Interval: defaultInterval, MaxInterval: defaultMaxInterval}
-	err := e.members(map[string]member{
-		"url":             set(&l.URL, placeOfCall),
+	members := l.paceMembers()
+	members["url"] = set(&l.URL, placeOfCall)
+	members["states"] = set(&l.States, states)
+	members["result"] = set(&l.Result, text)
+	err := e.members(members)
+	if err == nil && l.URL == "" {
+		err = e.errorf("has no url with {ref}: write it like https://host/runs/{ref}")
+	}
+	return l.checked(e, err)
+}
+
+// vendorLookup is the look-up of a vendor's API, which knows its own URLs.
+func vendorLookup(e element) (*Lookup, error) {
+	l := Lookup{Interval: defaultInterval, MaxInterval: defaultMaxInterval}
+	return l.checked(e, e.members(l.paceMembers()))
+}
+
+func (l *Lookup) paceMembers() map[string]member {
+	return map[string]member{
 		"interval":        set(&l.Interval, duration(10*time.Millisecond, longestInterval)),
 		"max_interval":    set(&l.MaxInterval, duration(10*time.Millisecond, longestInterval)),
 		"not_found_after": set(&l.NotFoundAfter, duration(time.Second, longestListening)),
-		"states":          set(&l.States, states),
-		"result":          set(&l.Result, text),
-	})
-	switch {
-	case err != nil:
-		return nil, err
-	case l.URL == "":
-		return nil, e.errorf("has no url with {ref}: write it like https://host/runs/{ref}")
-	case l.MaxInterval < l.Interval:
-		return nil, e.errorf("has max_interval %v, shorter than interval %v: make it at least as long", l.MaxInterval, l.Interval)
 	}
-	return &l, nil
+}
+
+func (l *Lookup) checked(e element, err error) (*Lookup, error) {
+	if err == nil && l.MaxInterval < l.Interval {
+		err = e.errorf("has max_interval %v, shorter than interval %v: make it at least as long", l.MaxInterval, l.Interval)
+	}
+	return l, err
 }
 
 // states say what the provider's words for the state of a call mean.

@@ -1,6 +1,6 @@
 package config
 
-import "slices"
+import "maps"
 
 // readProviders reads the providers and remembers the line of each.
 func (c *Config) readProviders(e element, lines map[string]int) error {
@@ -19,26 +19,49 @@ func (c *Config) readProviders(e element, lines map[string]int) error {
 }
 
 func readProvider(name string, e element) (Provider, error) {
-	p := Provider{Name: name, Headers: Headers{}, Timeout: DefaultTimeout, ListenFor: DefaultListenFor}
-	if err := e.members(p.members()); err != nil {
+	p := Provider{Name: name, Type: e.typeOf(), Headers: Headers{}, Timeout: DefaultTimeout, ListenFor: DefaultListenFor}
+	members := p.members()
+	switch p.Type {
+	case openaiType, anthropicType:
+		maps.Copy(members, p.vendorMembers())
+	default:
+		maps.Copy(members, p.httpMembers())
+	}
+	if err := e.members(members); err != nil {
 		return p, err
 	}
 	return p, p.check(e)
 }
 
+// The types of providers.
+const (
+	httpType      = "http"
+	openaiType    = "openai"
+	anthropicType = "anthropic"
+)
+
+// typeOf returns the type that a provider says it is of, before its members are read:
+// they depend on it.
+func (e element) typeOf() (adapter string) {
+	node := e.resolved()
+	for i := 0; i+1 < len(node.Content); i += 2 {
+		if node.Content[i].Value == "type" {
+			adapter = e.child(node.Content[i], node.Content[i+1]).resolved().Value
+		}
+	}
+	return adapter
+}
+
 // members are what every provider may have.
 func (p *Provider) members() map[string]member {
 	return map[string]member{
-		"type":        set(&p.Type, adapterType),
+		"type":        set(&p.Type, oneOf(httpType, openaiType, anthropicType)),
 		"url":         set(&p.URL, address("https", "http")),
 		"model":       set(&p.Model, text),
 		"headers":     set(&p.Headers, headers),
 		"timeout":     set(&p.Timeout, duration(shortest, longestTimeout)),
 		"listen_for":  set(&p.ListenFor, duration(shortest, longestListening)),
 		"idempotency": set(&p.Idempotency, idempotency),
-		"lookup":      set(&p.Lookup, lookup),
-		"cancel":      set(&p.Cancel, cancel),
-		"callback":    set(&p.Callback, callback),
 		"limits":      set(&p.Limits, rateLimits),
 		"unpriced":    func(e element) error { p.Unpriced = true; _, err := oneOf("allow")(e); return err },
 		"certain":     func(e element) error { return readCertain(e, &p.Certain) },
@@ -46,32 +69,30 @@ func (p *Provider) members() map[string]member {
 	}
 }
 
+// httpMembers are what a provider of type http may have beside.
+func (p *Provider) httpMembers() map[string]member {
+	return map[string]member{
+		"lookup":   set(&p.Lookup, lookup),
+		"cancel":   set(&p.Cancel, cancel),
+		"callback": set(&p.Callback, callback),
+	}
+}
+
 // check looks at what members say together.
 func (p Provider) check(e element) error {
 	switch {
 	case p.Type == "":
-		return e.errorf("has no type: add type: http")
-	case p.URL == "":
+		return e.errorf("has no type: add type: http, openai or anthropic")
+	case p.URL == "" && p.Type == httpType:
 		return e.errorf("has no url: add it")
 	case p.ListenFor < p.Timeout:
 		return e.errorf("has listen_for %v, shorter than timeout %v: listening goes on after the timeout, make it at least as long", p.ListenFor, p.Timeout)
 	}
-	if p.Idempotency == nil {
-		return nil
+	if _, taken := p.Headers[p.keyHeader()]; taken {
+		return e.errorf("sets the idempotency header %s under headers too: remove it there", p.keyHeader())
 	}
-	if _, taken := p.Headers[p.Idempotency.Header]; taken {
-		return e.errorf("sets the idempotency header %s under headers too: remove it there", p.Idempotency.Header)
+	if p.Type != httpType {
+		return p.checkVendor(e)
 	}
 	return nil
-}
-
-func adapterType(e element) (string, error) {
-	s, err := text(e)
-	if err == nil && slices.Contains([]string{"openai", "anthropic"}, s) {
-		return "", e.errorf("is %s, which this version does not have: use http", quoted(s))
-	}
-	if err == nil && s != "http" {
-		return "", e.errorf("is %s: use http", quoted(s))
-	}
-	return s, err
 }

@@ -24,14 +24,29 @@ func (c *Config) Adapters() ([]provider.Provider, error) {
 }
 
 func (c *Config) adapter(p Provider) (provider.Adapter, error) {
+	if p.Type != httpType {
+		return p.vendor(c.Limits)
+	}
 	return httpjson.New(c.httpjson(p))
 }
 
+// lookup returns how the provider is asked; the zero Lookup is that of one that is not.
+func (p Provider) lookup() Lookup {
+	switch {
+	case p.Lookup != nil:
+		return *p.Lookup
+	case p.takesReferences():
+		return Lookup{Interval: defaultInterval, MaxInterval: defaultMaxInterval}
+	}
+	return Lookup{}
+}
+
 func (p Provider) lookUpPolicy() *provider.LookUpPolicy {
-	if p.Lookup == nil {
+	l := p.lookup()
+	if l.Interval == 0 {
 		return nil
 	}
-	return &provider.LookUpPolicy{Interval: p.Lookup.Interval, MaxInterval: p.Lookup.MaxInterval}
+	return &provider.LookUpPolicy{Interval: l.Interval, MaxInterval: l.MaxInterval}
 }
 
 func (p Provider) reAskPolicy() *provider.ReAskPolicy {
@@ -60,7 +75,7 @@ func (c *Config) httpjson(p Provider) httpjson.Config {
 		Name: p.Name, URL: p.URL, Headers: p.Headers, IdempotencyHeader: p.keyHeader(),
 		Limits: c.Limits, Certain: p.Certain, Proxy: p.Proxy,
 	}
-	if l := p.Lookup; l != nil {
+	if l := p.lookup(); l.URL != "" {
 		h.LookUp = httpjson.LookUp{URL: l.URL, NotFoundAfter: l.NotFoundAfter, States: l.States, Result: l.Result}
 	}
 	if p.Cancel != nil {

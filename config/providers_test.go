@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -26,7 +27,7 @@ func TestProvidersKeepNamesTimesAndOrder(t *testing.T) {
 	t.Parallel()
 	c := mustParse(t, mustRead(t, "testdata", "full.yaml"))
 	providers := mustMakeProviders(t, c)
-	if len(providers) != 3 || providers[0].Name != "primary" || providers[1].Name != "fallback" || providers[2].Name != "plain" {
+	if len(providers) != 7 || providers[0].Name != "primary" || providers[1].Name != "fallback" || providers[2].Name != "plain" {
 		t.Fatalf("providers %+v", providers)
 	}
 	if providers[0].Timeout != 20*time.Second || providers[0].ListenFor != time.Hour {
@@ -67,6 +68,13 @@ func TestPoliciesReachTheWorker(t *testing.T) {
 	t.Parallel()
 	providers := mustMakeProviders(t, mustParse(t, mustRead(t, "testdata", "full.yaml")))
 	primary, plain := providers[0], providers[2]
+	for i, want := range map[int]*provider.LookUpPolicy{
+		3: {Interval: 3 * time.Second, MaxInterval: 30 * time.Second}, 4: nil, 5: nil, 6: {Interval: time.Second, MaxInterval: time.Minute},
+	} {
+		if got := providers[i].LookUp; (got == nil) != (want == nil) || got != nil && *got != *want {
+			t.Errorf("%s is looked up by %+v", providers[i].Name, got)
+		}
+	}
 	if primary.LookUp == nil || *primary.LookUp != (provider.LookUpPolicy{Interval: 2 * time.Second, MaxInterval: 2 * time.Minute}) {
 		t.Errorf("look-up %+v", primary.LookUp)
 	}
@@ -116,6 +124,36 @@ func TestConfiguredLookUpAndCancelAskAsTheFileSays(t *testing.T) {
 	for _, want := range []string{"GET /runs/r-1", "DELETE /runs/r-1"} {
 		if got := <-seen; got != want {
 			t.Errorf("asked %s, want %s", got, want)
+		}
+	}
+}
+
+// TestVendorIsCalledAsTheFileSays follows one call over the wire.
+func TestVendorIsCalledAsTheFileSays(t *testing.T) {
+	t.Parallel()
+	for file, want := range map[string]string{
+		vendor("openai", "model: m", "unpriced: allow", "api_key: ${env:PRIMARY_TOKEN}", "url: URL/v1", "headers: {OpenAI-Project: a}"):            "/v1/chat/completions",
+		vendor("openai", "model: m", "unpriced: allow", "api_key: ${env:PRIMARY_TOKEN}", "url: URL/v1", "api: responses"):                          "/v1/responses",
+		vendor("anthropic", "model: m", "unpriced: allow", "api_key: ${env:PRIMARY_TOKEN}", "url: URL", "idempotency: {header: X-Key}"):            "/v1/messages",
+		vendor("anthropic", "model: m", "unpriced: allow", "api_key: ${env:PRIMARY_TOKEN}", "url: URL", "api: batch", "certain: {refused: [409]}"): "/v1/messages/batches",
+	} {
+		seen := make(chan *http.Request, 1)
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			seen <- r
+			w.WriteHeader(http.StatusConflict)
+		}))
+		defer server.Close()
+		c := mustParse(t, strings.ReplaceAll(file, "URL", server.URL))
+		answer := mustMakeProviders(t, c)[0].Adapter.Call(t.Context(), provider.Call{JobID: "01", Attempt: 1, Input: json.RawMessage(`{}`), IdempotencyKey: "key-1"})
+		r := <-seen
+		if r.URL.Path != want || r.Header.Get("Authorization") != "Bearer s3cret" {
+			t.Errorf("asked for %s with %v", r.URL, r.Header)
+		}
+		if header := c.Providers[0].Idempotency; header != nil && r.Header.Get("X-Key") != "key-1" {
+			t.Errorf("no key in %v", r.Header)
+		}
+		if certain := len(c.Providers[0].Certain.Refused) > 0; certain != (answer.Certainty == provider.Failed) {
+			t.Errorf("%s: %+v", want, answer)
 		}
 	}
 }

@@ -13,6 +13,11 @@ func withProvider(lines ...string) string {
 	return "providers:\n  primary:\n    type: http\n    url: https://p.example\n    " + strings.Join(lines, "\n    ") + "\n"
 }
 
+// vendor is a file with one provider of the type, to which lines are added from line 4 on.
+func vendor(adapter string, lines ...string) string {
+	return "providers:\n  v:\n    type: " + adapter + "\n    " + strings.Join(lines, "\n    ") + "\n"
+}
+
 func price(members string) string {
 	return "providers: {primary: {type: http, url: 'https://p.example', model: m}}\nprices:\n  - {" + members + "}\n"
 }
@@ -42,8 +47,7 @@ func TestEveryRefusalNamesLineValueAndRemedy(t *testing.T) {
 		{"tabs", "providers:\n\tprimary: {}", "2", []string{"not yaml"}},
 		{"name that is a list", "kinds: {[a]: {}}", "1", []string{"a name in kinds is a list"}},
 		{"provider is text", "providers:\n  primary: http", "2", []string{`providers.primary is the text "http"`}},
-		{"provider of another type", "providers:\n  p: {type: openai}", "2", []string{`"openai"`, "this version does not have", "use http"}},
-		{"provider of a type that does not exist", "providers:\n  p: {type: grpc}", "2", []string{`"grpc"`, "use http"}},
+		{"provider of a type that does not exist", "providers:\n  p: {type: grpc}", "2", []string{`"grpc"`, "http or openai or anthropic"}},
 		{"provider without type", "providers:\n  p: {url: 'https://p.example'}", "2", []string{"providers.p has no type", "type: http"}},
 		{"provider without url", "providers:\n  p: {type: http}", "2", []string{"providers.p has no url"}},
 		{"provider with a blank in its name", "providers:\n  'a b': {}", "2", []string{`"a b"`, "without white space"}},
@@ -101,6 +105,19 @@ func TestEveryRefusalNamesLineValueAndRemedy(t *testing.T) {
 		{"negative price", price("provider: primary, price: -1"), "3", []string{"-1", "exact decimal"}},
 		{"price in another money", price("provider: primary, currency: dollars"), "3", []string{`"dollars"`, "USD"}},
 		{"price twice", price("provider: primary, model: m, unit: call, price: 1, currency: USD}\n  - {provider: primary, model: m, unit: call, price: 2, currency: USD"), "4", []string{"second price", "call"}},
+		{"vendor without a model", vendor("openai"), "2", []string{"providers.v cannot be used", "no model"}},
+		{"vendor's key in clear text", vendor("openai", "model: m", "api_key: sk-hunter2"), "5", []string{"api_key", "clear text", "${env:NAME}"}},
+		{"vendor's api of another", vendor("anthropic", "model: m", "api: chat"), "5", []string{`"chat"`, "messages or batch"}},
+		{"vendor's look-up with a url", vendor("openai", "model: m", "lookup: {url: 'https://p.example/{ref}'}"), "5", []string{`"url"`, "interval"}},
+		{"vendor that is not looked up", vendor("openai", "model: m", "unpriced: allow", "lookup: {interval: 1s}"), "2", []string{"lookup", "background: true", "api: batch"}},
+		{"vendor's cancel", vendor("openai", "cancel: {url: 'https://p.example/{ref}'}"), "4", []string{`"cancel"`}},
+		{"vendor in words", vendor("openai", "stream: maybe"), "4", []string{"stream", `"maybe"`, "true or false"}},
+		{"anthropic in the background", vendor("anthropic", "background: true"), "4", []string{`"background"`}},
+		{"chat in the background", vendor("openai", "model: m", "background: true"), "2", []string{"api: responses"}},
+		{"batch that streams", vendor("anthropic", "model: m", "api: batch", "stream: true"), "2", []string{"cannot stream"}},
+		{"anthropic's url with v1", vendor("anthropic", "model: m", "url: https://p.example/v1"), "2", []string{"/v1", "leave it out"}},
+		{"ends twice", vendor("openai", "accept: [stop, stop]"), "4", []string{"accept[1]", `"stop"`, "name it once"}},
+		{"http with an api", withProvider("api: chat"), "5", []string{`"api"`}},
 		{"model without a price", withProvider("model: m"), "2", []string{`"primary"`, `"m"`, "unpriced: allow"}},
 	} {
 		t.Run(c.why, func(t *testing.T) {
@@ -197,6 +214,8 @@ func TestAnAnchorMayBeUsedAgain(t *testing.T) {
 func FuzzParse(f *testing.F) {
 	f.Add(withProvider("timout: 10s"))
 	f.Add(withProvider("headers: {Authorization: 'Bearer ${env:PRIMARY_TOKEN}'}", "certain: {no_effect: [409]}"))
+	f.Add(vendor("openai", "model: m", "unpriced: allow", "api: responses", "background: true"))
+	f.Add(vendor("anthropic", "model: m", "unpriced: allow", "api: batch", "api_key: ${env:PRIMARY_TOKEN}"))
 	f.Add("kinds: &k\n  a: *k\n")
 	f.Add("a: {<<: {b: c}}\n---\n")
 	f.Add("\ufeffkinds: {[a]: !!binary x}")

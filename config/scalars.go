@@ -152,3 +152,12 @@ func address(schemes ...string) func(element) (string, error) {
 		return resolved, nil
 	}
 }
+
+// flag is true or false.
+func flag(e element) (on bool, err error) {
+	node := e.resolved()
+	if node.ShortTag() != "!!bool" || node.Decode(&on) != nil {
+		return false, e.errorf("is %s: use true or false", typeName(node))
+	}
+	return on, nil
+}

@@ -10,7 +10,7 @@ import (
 // Provider is a provider as the file describes it.
 type Provider struct {
 	Name        string
-	Type        string // http
+	Type        string // http, openai or anthropic
 	URL         string
 	Model       string  // empty: the provider has none
 	Headers     Headers // sent with every request
@@ -24,6 +24,7 @@ type Provider struct {
 	Unpriced    bool // it may be used without a price
 	Certain     verdict.Certain
 	Proxy       string // URL; empty: none, whatever the environment says
+	Vendor      Vendor // of type openai and anthropic
 }
 
 // Headers are headers by canonical name. Their values may be secrets, so printing them
