@@ -196,6 +196,16 @@ func (p Progress) Unresolved() (Attempt, bool) {
 	return Attempt{}, false
 }
 
+// undecided returns the first attempt with an answer that was not decided on.
+func (p Progress) undecided() (Attempt, bool) {
+	for _, a := range p.Attempts {
+		if a.State == AttemptSucceeded && !a.Decided {
+			return a, true
+		}
+	}
+	return Attempt{}, false
+}
+
 // AllUnresolved returns the attempts that block the next one, by number: two at most, one
 // in each lane.
 func (p Progress) AllUnresolved() (blocking []Attempt) {

@@ -55,6 +55,9 @@ const (
 // Next returns the job's next step. It depends on nothing but its arguments, so a new
 // run of the workflow goes on exactly where the rows say the last one stopped.
 func (p Plan) Next(progress Progress) Step {
+	if a, ok := progress.undecided(); ok {
+		return Step{Action: ActionComplete, Number: a.Number, Provider: a.Provider}
+	}
 	if progress.Status.Closed() {
 		return Step{Action: ActionEnd}
 	}
@@ -78,11 +81,6 @@ func (p Plan) Next(progress Progress) Step {
 
 // wait plans what to do while attempts are unresolved.
 func (p Plan) wait(progress Progress, blocking []Attempt) Step {
-	for _, a := range blocking {
-		if a.State == AttemptSucceeded {
-			return Step{Action: ActionComplete, Number: a.Number, Provider: a.Provider}
-		}
-	}
 	only := blocking[0]
 	step := Step{Action: ActionWait, Number: only.Number, Provider: only.Provider}
 	last := progress.Attempts[len(progress.Attempts)-1]

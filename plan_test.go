@@ -67,6 +67,62 @@ func alone(maxAttempts int) onejob.Plan {
 	return onejob.Plan{JobID: "01", Providers: []string{"primary"}, MaxAttempts: maxAttempts}
 }
 
+func hedgedAfter(d time.Duration, p onejob.Plan) onejob.Plan {
+	p.HedgeAfter = d
+	return p
+}
+
+func lane1(a onejob.Attempt) onejob.Attempt {
+	a.Lane = 1
+	return a
+}
+
+func TestPlanStartsOneHedgeBesideASilentAttempt(t *testing.T) {
+	t.Parallel()
+	silent := in(onejob.AttemptUnknown, "primary")
+	for _, c := range []struct {
+		why      string
+		plan     onejob.Plan
+		progress onejob.Progress
+		want     string // the hedge's provider; empty: none
+	}{
+		{"the next fallback", hedgedAfter(time.Second, threeProviders(3)), history(silent), "second"},
+		{"the provider itself where there is no fallback", hedgedAfter(time.Second, alone(3)), history(silent), "primary"},
+		{"behind a failed one", hedgedAfter(time.Second, threeProviders(3)), history(rejected("primary"), in(onejob.AttemptStarting, "second")), "third"},
+		{"not where the job allows none", threeProviders(3), history(silent), ""},
+		{"not beside a hedge", hedgedAfter(time.Second, threeProviders(9)), history(silent, lane1(in(onejob.AttemptStarting, "second"))), ""},
+		{"not a second time", hedgedAfter(time.Second, threeProviders(9)), history(silent, lane1(rejected("second"))), ""},
+		{"not for the hedge", hedgedAfter(time.Second, threeProviders(9)), history(rejected("primary"), lane1(in(onejob.AttemptUnknown, "second"))), ""},
+		{"not beyond the last try", hedgedAfter(time.Second, threeProviders(1)), history(silent), ""},
+	} {
+		step := c.plan.Next(c.progress)
+		if step.Action != onejob.ActionWait {
+			t.Errorf("%s: %+v, want a wait", c.why, step)
+			continue
+		}
+		got := ""
+		if step.Hedge != nil {
+			got = step.Hedge.Provider
+			if step.Hedge.Lane != 1 || step.Hedge.After != time.Second || step.Hedge.Number != len(c.progress.Attempts)+1 {
+				t.Errorf("%s: the hedge is %+v", c.why, *step.Hedge)
+			}
+		}
+		if got != c.want {
+			t.Errorf("%s: the hedge goes to %q, want %q", c.why, got, c.want)
+		}
+	}
+}
+
+func TestPlanDecidesOnEveryAnswer(t *testing.T) {
+	t.Parallel()
+	won := in(onejob.AttemptSucceeded, "primary")
+	won.Decided = true
+	progress := closed(onejob.StatusSucceeded, history(won, lane1(in(onejob.AttemptSucceeded, "second"))))
+	if step := threeProviders(3).Next(progress); step.Action != onejob.ActionComplete || step.Number != 2 {
+		t.Errorf("beside the winner: %+v, want the other answer decided on", step)
+	}
+}
+
 func TestPlanNamesTheNextStep(t *testing.T) {
 	t.Parallel()
 	decided := in(onejob.AttemptSucceeded, "primary")

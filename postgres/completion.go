@@ -54,14 +54,14 @@ func swap(ctx context.Context, tx pgx.Tx, jobID string, number int) (bool, error
 	}
 	_, err = tx.Exec(ctx, `UPDATE attempts SET decided_at = clock_timestamp(), result = NULL WHERE job_id = $1 AND number = $2`, jobID, number)
 	if err == nil && hedged {
-		err = dropOthers(ctx, tx, jobID, number)
+		err = giveUpOthers(ctx, tx, jobID, number)
 	}
 	return true, err
 }
 
-// dropOthers ends the attempt that runs beside the winner: one that has no outcome is
-// given up, an answer that nobody decided on is discarded.
-func dropOthers(ctx context.Context, tx pgx.Tx, jobID string, winner int) error {
+// giveUpOthers gives up the attempt that runs beside the winner. One that has its answer is
+// discarded when that is decided on.
+func giveUpOthers(ctx context.Context, tx pgx.Tx, jobID string, winner int) error {
 	job, err := lockJob(ctx, tx, jobID)
 	if err != nil {
 		return err
@@ -70,8 +70,12 @@ func dropOthers(ctx context.Context, tx pgx.Tx, jobID string, winner int) error 
 	if err != nil {
 		return err
 	}
+	lost := Outcome{State: onejob.AttemptCancelled, Reason: onejob.ReasonSlotTaken, RecordedBy: fmt.Sprintf("winner/%d", winner)}
 	for _, a := range attempts {
-		if err := giveUp(ctx, tx, a, job, onejob.ReasonSlotTaken, Decision{Token: fmt.Sprintf("winner/%d", winner)}); err != nil {
+		if a.State.Final() {
+			continue
+		}
+		if _, err := writeOutcome(ctx, tx, a, job, lost); err != nil {
 			return err
 		}
 	}

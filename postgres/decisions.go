@@ -200,7 +200,7 @@ func (s *Store) CancelJobIfOpen(ctx context.Context, jobID string, d Decision) (
 			return err
 		}
 		for _, a := range attempts {
-			if err := giveUp(ctx, tx, a, job, onejob.ReasonCancelled, d); err != nil {
+			if err := giveUp(ctx, tx, a, job, d); err != nil {
 				return err
 			}
 		}
@@ -213,11 +213,11 @@ func (s *Store) CancelJobIfOpen(ctx context.Context, jobID string, d Decision) (
 	})
 }
 
-// giveUp ends an attempt whose job is being closed without it.
-func giveUp(ctx context.Context, tx pgx.Tx, a attemptRow, job lockedJob, why onejob.Reason, d Decision) error {
+// giveUp ends an attempt whose job is being cancelled.
+func giveUp(ctx context.Context, tx pgx.Tx, a attemptRow, job lockedJob, d Decision) error {
 	switch {
 	case !a.State.Final():
-		_, err := writeOutcome(ctx, tx, a, job, Outcome{State: onejob.AttemptCancelled, Reason: why, Detail: d.Reason, RecordedBy: d.Token})
+		_, err := writeOutcome(ctx, tx, a, job, Outcome{State: onejob.AttemptCancelled, Reason: onejob.ReasonCancelled, Detail: d.Reason, RecordedBy: d.Token})
 		return err
 	case a.Unresolved():
 		return discardUndecided(ctx, tx, a, job)

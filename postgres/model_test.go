@@ -140,6 +140,11 @@ func (m *model) complete(number int) (won bool) {
 	a.decided = true
 	m.status, m.winner, m.requested = onejob.StatusSucceeded, number, ""
 	m.version++
+	for i, other := range m.attempts {
+		if !other.state.Final() {
+			m.end(i+1, onejob.AttemptCancelled, fmt.Sprintf("winner/%d", number))
+		}
+	}
 	return true
 }
 

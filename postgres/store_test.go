@@ -247,7 +247,9 @@ func TestDiscardedPayloadLeavesHashAndSize(t *testing.T) {
 		if _, err := r.store.CompleteJobIfOpen(t.Context(), a.job.ID, 1); err != nil {
 			t.Fatal(err)
 		}
-		r.record(t, late, late.success(text))
+		if recorded, err := r.store.RecordOutcomeIfLive(t.Context(), a.job.ID, 2, late.success(text)); err != nil || !recorded.Late {
+			t.Fatalf("%s: %+v, %v", name, recorded, err)
+		}
 		hash := sha256.Sum256([]byte(text))
 		if n := r.count(t, `SELECT count(*) FROM discarded_results WHERE job_id = $1 AND sha256 = $2 AND bytes = $3`, a.job.ID, hash[:], len(text)); n != 1 {
 			t.Errorf("%s: no such trace", name)
