@@ -3,6 +3,7 @@ package simulator
 import (
 	"errors"
 	"testing"
+	"testing/synctest"
 )
 
 func TestOldestCallIsForgottenBeyondTheMost(t *testing.T) {
@@ -40,6 +41,25 @@ func TestErrandsAreBounded(t *testing.T) {
 	if _, err := under.start(func() {}); !errors.Is(err, errReset) {
 		t.Errorf("after the era: %v", err)
 	}
+}
+
+func TestErrandsAreWaitedFor(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		under, done, waited := &errands{most: 1}, make(chan struct{}), make(chan struct{})
+		if _, err := under.start(func() { <-done }); err != nil {
+			t.Fatal(err)
+		}
+		go func() { defer close(waited); under.end() }()
+		synctest.Wait()
+		select {
+		case <-waited:
+			t.Error("nobody waits for the errand")
+		default:
+		}
+		close(done)
+		<-waited
+	})
 }
 
 func TestDeliveriesAreBounded(t *testing.T) {

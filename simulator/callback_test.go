@@ -46,6 +46,7 @@ func newReceiver(t *testing.T, statuses ...int) *receiver {
 			t.Errorf("%v: %s", err, body)
 		}
 		rec.heard <- h
+		w.Header().Set("Location", "/elsewhere") // of a redirect that nobody shall follow
 		select {
 		case status := <-next:
 			w.WriteHeader(status)

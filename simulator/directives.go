@@ -99,17 +99,30 @@ func (d Directives) onlyNames() bool {
 }
 
 func (d Directives) check() error {
-	if d.Status != 0 && (d.Status < 200 || d.Status > 999) {
-		return fmt.Errorf("status %d is none: use 200 to 999", d.Status)
+	if d.Latency < 0 || d.Late < 0 || d.RunFor < 0 || d.CutStream < 0 {
+		return errors.New("latency, late, run_for and cut_stream cannot be negative")
 	}
-	if d.Latency < 0 || d.Late < 0 || d.RunFor < 0 {
-		return errors.New("latency, late and run_for cannot be negative")
-	}
-	if err := d.Outcome.checkEnd(); err != nil {
-		return err
+	for _, status := range d.statuses() {
+		if status != 0 && (status < 200 || status > 999) {
+			return fmt.Errorf("status %d is none: use 200 to 999", status)
+		}
 	}
 	if d.Callback != nil {
-		return d.Callback.check()
+		if err := d.Callback.check(); err != nil {
+			return err
+		}
 	}
-	return nil
+	return d.Outcome.checkEnd()
+}
+
+// statuses are all those that the directives ask for.
+func (d Directives) statuses() []int {
+	all := []int{d.Status}
+	if d.LookUp != nil {
+		all = append(all, d.LookUp.Status)
+	}
+	if d.Cancel != nil {
+		all = append(all, d.Cancel.Status)
+	}
+	return all
 }

@@ -23,8 +23,10 @@ type format interface {
 	events(r *run) []wire.Event          // of a success; nil: it is no stream
 	accepted(r *run) reply               // to a call that is executed later
 	failure(r *run, status int) []byte   // the body of an answer with an error
-	envelope(e wire.Error, id string) []byte
-	header(id string) map[string]string // of an answer; id is the request's
+
+	// Of an answer; id is the vendor's name for the request.
+	envelope(e wire.Error, id string) []byte // the body of one that is about no call
+	header(id string) map[string]string
 }
 
 // asked is what a vendor's request may say, as far as the answer depends on it.

@@ -78,5 +78,5 @@ func (p Plan) Check() error {
 			return err
 		}
 	}
-	return (Directives{Latency: p.Latency, Late: p.LateBy, RunFor: p.RunFor}).check()
+	return (Directives{Latency: p.Latency, Late: p.LateBy, RunFor: p.RunFor, LookUp: p.LookUp}).check()
 }

@@ -187,7 +187,11 @@ func TestDirectivesShapeTheReply(t *testing.T) {
 func TestUnreadableInputIsNotCounted(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, simulator.Options{})
-	for _, body := range []string{`{`, simulate(`{"sillence":true}`), simulate(`{"status":99}`), simulate(`{"late":"-1s"}`), simulate(`{"latency":3}`)} {
+	for _, body := range []string{
+		`{`, simulate(`{"sillence":true}`), simulate(`{"status":99}`), simulate(`{"late":"-1s"}`), simulate(`{"latency":3}`),
+		simulate(`{"cut_stream":-1}`), simulate(`{"outcome":"running"}`), simulate(`{"look_up":{"status":99}}`), simulate(`{"cancel":{"status":1000}}`),
+		simulate(`{"callback":{"when":"never"}}`), simulate(`{"callback":{"times":11}}`), simulate(`{"callback":{"outcome":"queued"}}`),
+	} {
 		if got := r.mustDo(request{job: "j", attempt: 1, body: body}); got.status != http.StatusBadRequest {
 			t.Errorf("%s: %+v", body, got)
 		}
@@ -388,7 +392,7 @@ func TestControlRefusesWhatMakesNoSense(t *testing.T) {
 			t.Errorf("%s: status %d", path, resp.StatusCode)
 		}
 	}
-	for _, plan := range []simulator.Plan{{LostReply: 2}, {Late: -1}, {LostReply: .6, Late: .6}, {Status: map[int]float64{7: .1}}, {LateBy: -1}} {
+	for _, plan := range []simulator.Plan{{LostReply: 2}, {Late: -1}, {LostReply: .6, Late: .6}, {Status: map[int]float64{7: .1}}, {LateBy: -1}, {Accept: .6, Told: .6}, {LookUp: &simulator.LookUps{Status: 1}}} {
 		if err := r.SetPlan(t.Context(), plan); err == nil {
 			t.Errorf("plan %+v was taken", plan)
 		}
