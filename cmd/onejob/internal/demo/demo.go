@@ -103,10 +103,12 @@ func (s *Stage) Tell(ctx context.Context) error {
 		{"The double click", (*scene).doubleClick},
 		{"The same key for something else", (*scene).otherIntent},
 		{"The silent provider answers late", (*scene).lateAnswer},
+		{"The reply is lost, and the provider can be asked", (*scene).lostReply},
 		{"The silent provider is given up by a signal", (*scene).givenUp},
 		{"The worker is killed in the middle of a call", (*scene).killedWorker},
 		{"The second one finishes first", (*scene).reverseOrder},
 		{"Many jobs, submitted twice", (*scene).bulk},
+		{"Every fault at once, and a worker killed", (*scene).mixedFaults},
 		{"What was executed", (*scene).reckoning},
 	} {
 		fmt.Fprintf(s.Out, "\n%d. %s\n\n", i+1, scene.title)

@@ -9,8 +9,10 @@ import (
 	"io"
 	"os/exec"
 	"sync"
+	"time"
 
 	"github.com/onejob/onejob"
+	"github.com/onejob/onejob/simulator"
 )
 
 // clicks has processes submit the request at once, as often as can be, and returns the
@@ -117,20 +119,20 @@ type bulkLine struct {
 }
 
 func (s *scene) bulk() {
-	jobs, err := s.ownJobs()
+	jobs, err := s.ownJobs(func(*onejob.Request) {})
 	if err != nil {
 		s.err = err
 		return
 	}
 	path, lines := s.write("jobs.jsonl", jobs), bytes.Count(jobs, []byte("\n"))
 	s.say("%d requests of the examples: tickets, invoices, addresses, in many scripts.", lines)
-	first := s.submitFile(path)
+	first := s.submitFile(path, "--wait")
 	s.claim("lines answered", len(first), lines)
 	s.claim("jobs created", countIf(first, func(l bulkLine) bool { return l.Created }), lines)
 	s.claim("jobs that succeeded", countIf(first, func(l bulkLine) bool { return l.Status == onejob.StatusSucceeded }), lines)
 	s.claim("executions at the provider", s.executionsOf(first), lines)
 	s.say("The same file once more.")
-	second := s.submitFile(path)
+	second := s.submitFile(path, "--wait")
 	s.claim("jobs created", countIf(second, func(l bulkLine) bool { return l.Created }), 0)
 	s.claim("lines answered with the job of the first time", countIf(second, func(l bulkLine) bool {
 		return l.Line <= len(first) && first[l.Line-1].JobID == l.JobID && l.Status == onejob.StatusSucceeded
@@ -138,8 +140,8 @@ func (s *scene) bulk() {
 	s.claim("executions at the provider", s.executionsOf(second), lines)
 }
 
-// ownJobs returns the requests with owners of this story.
-func (s *scene) ownJobs() ([]byte, error) {
+// ownJobs returns the requests with owners of this story, as change makes them.
+func (s *scene) ownJobs(change func(*onejob.Request)) ([]byte, error) {
 	var own bytes.Buffer
 	encoder := json.NewEncoder(&own)
 	encoder.SetEscapeHTML(false)
@@ -149,6 +151,7 @@ func (s *scene) ownJobs() ([]byte, error) {
 			return nil, err
 		}
 		request.Owner = s.owner(request.Owner)
+		change(&request)
 		if err := encoder.Encode(request); err != nil {
 			return nil, err
 		}
@@ -156,12 +159,47 @@ func (s *scene) ownJobs() ([]byte, error) {
 	return own.Bytes(), nil
 }
 
-// submitFile submits the file and waits for its jobs. The progress is for who watches.
-func (s *scene) submitFile(path string) (lines []bulkLine) {
+// mixed is what a bad day at the provider looks like: a third of the calls goes wrong.
+var mixed = simulator.Plan{
+	Seed: 7, LostReply: 0.08, Late: 0.06, LateBy: simulator.Duration(1500 * time.Millisecond), Accept: 0.06, RunFor: simulator.Duration(500 * time.Millisecond),
+	Status: map[int]float64{429: 0.04, 500: 0.05, 503: 0.04}, Latency: simulator.Duration(20 * time.Millisecond),
+}
+
+func (s *scene) mixedFaults() {
+	jobs, err := s.ownJobs(func(r *onejob.Request) {
+		r.Key, r.Provider, r.Fallbacks, r.Timeout, r.MaxAttempts = "mixed-"+r.Key, "askable", nil, onejob.Duration(time.Second), 20
+	})
+	if err != nil {
+		s.err = err
+		return
+	}
+	s.plan(mixed)
+	path, lines := s.write("mixed.jsonl", jobs), bytes.Count(jobs, []byte("\n"))
+	s.say("%d jobs; a third of the calls meets a lost reply, a late one, 429, 500, 503 or an answer behind a reference.", lines)
+	s.submitFile(path)
+	s.say("In the middle of it the worker is killed, and another one starts.")
+	if s.err == nil {
+		s.worker.kill()
+		s.err = s.startWorker()
+	}
+	ended := s.submitFile(path, "--wait")
+	s.plan(simulator.Plan{})
+	s.claim("jobs that succeeded, without a hand laid on them", countIf(ended, func(l bulkLine) bool { return l.Status == onejob.StatusSucceeded }), lines)
+	s.claim("executions at the provider, for as many results", s.executionsOf(ended), lines)
+}
+
+func (s *scene) plan(p simulator.Plan) {
+	if s.err == nil {
+		s.err = s.simulator.SetPlan(s.ctx, p)
+	}
+}
+
+// submitFile submits the file. The progress is for who watches.
+func (s *scene) submitFile(path string, more ...string) (lines []bulkLine) {
 	if s.err != nil {
 		return nil
 	}
-	cmd := exec.CommandContext(s.ctx, s.Binary, "start", "--file", path, "--wait")
+	cmd := exec.CommandContext(s.ctx, s.Binary, append([]string{"start", "--file", path}, more...)...)
 	cmd.Stderr = s.Log
 	stdout, err := cmd.Output()
 	if err != nil {
@@ -207,6 +245,7 @@ func (s *scene) reckoning() {
 	if never := row[int](s, `SELECT count(*)::int FROM attempts WHERE reason = 'never_started'`); never > 0 {
 		s.say("%d attempts were handed to a worker that never ran them, and were fenced", never)
 	}
-	s.claim("executions for as many attempts", totals.Executions, row[int](s, `SELECT count(*)::int FROM attempts WHERE reason IS DISTINCT FROM 'never_started'`))
+	s.claim("executions, for as many attempts that were not refused or lost before they were sent", totals.Executions,
+		row[int](s, `SELECT count(*)::int FROM attempts WHERE coalesce(reason, '') NOT IN ('never_started', 'not_sent', 'refused', 'not_found')`))
 	s.claim("executions repeated within an attempt", totals.Repeated, 0)
 }

@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	scenePatience = 60 * time.Second
+	scenePatience = 2 * time.Minute
 	poll          = 25 * time.Millisecond
 )
 
@@ -105,7 +105,7 @@ func (s *scene) onejob(args ...string) (r ran) {
 // submit submits a job by the command line.
 func (s *scene) submit(key, input string, more ...string) (j onejob.Submitted) {
 	r := s.onejob(append([]string{"start", "--owner", s.owner("demo"), "--key", key, "--kind", "ticket",
-		"--provider", "primary", "--input", input, "--output", "json"}, more...)...)
+		"--provider", "primary", "--input", input, "--output", "json"}, more...)...) // of a flag given twice the last one counts
 	s.decode(r, &j)
 	s.say("job %s: %s", key, j.JobID)
 	if link := s.link(j.WorkflowID); link != "" {
@@ -171,13 +171,14 @@ func (s *scene) attempt(jobID string, number int) string {
 }
 
 // executions returns how often the provider executed the job.
-func (s *scene) executions(jobID string) int {
-	if s.err != nil {
-		return 0
+func (s *scene) executions(jobID string) int { return s.counts(jobID).Executions }
+
+// counts returns what the provider counted of the job.
+func (s *scene) counts(jobID string) (counts simulator.Counts) {
+	if s.err == nil {
+		counts, s.err = s.simulator.Executions(s.ctx, simulator.Subject{Job: jobID})
 	}
-	counts, err := s.simulator.Executions(s.ctx, simulator.Subject{Job: jobID})
-	s.err = err
-	return counts.Executions
+	return counts
 }
 
 func (s *scene) awaitExecution(jobID string) {

@@ -79,6 +79,18 @@ func (s *scene) lateAnswer() {
 	s.claim("executions at the provider", s.executions(j.JobID), 1)
 }
 
+func (s *scene) lostReply() {
+	s.say("The provider does the work, and its reply is lost on the way. Nobody does anything.")
+	j := s.submit("lost-reply", `{"text": "Where is my parcel?", "simulate": {"execute_then_drop": true}}`, "--provider", "askable")
+	done := s.wait(j.JobID)
+	s.claim("the job's status", done.Status, onejob.StatusSucceeded)
+	s.claim("attempts", len(done.Attempts), 1)
+	s.claim("the provider was asked what became of it", s.counts(j.JobID).LookUps > 0, true)
+	s.claim("requests to the provider", s.counts(j.JobID).Requests, 1)
+	s.claim("executions at the provider", s.executions(j.JobID), 1)
+	s.claim("decisions by people", row[int](s, `SELECT count(*)::int FROM decisions WHERE job_id = $1`, j.JobID), 0)
+}
+
 // refuseButton presses the fallback button while an attempt is unknown.
 func (s *scene) refuseButton(j onejob.Submitted) {
 	const onFallback = `SELECT count(*)::int FROM attempts WHERE job_id = $1 AND provider = 'fallback'`
