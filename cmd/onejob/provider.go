@@ -11,7 +11,7 @@ import (
 )
 
 func newProvider() *cobra.Command {
-	return newGroup("provider", "Show the configured providers", newProviderList())
+	return newGroup("provider", "Show and try the configured providers", newProviderList(), newProviderCheck())
 }
 
 // listedProvider is a provider as it is printed.

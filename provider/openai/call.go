@@ -16,7 +16,8 @@ type api struct {
 	create  func(ctx context.Context, options []option.RequestOption) error
 	whole   func(stream verdict.Received) verdict.Received // of a stream of events, the answer without it
 	answers verdict.API
-	asked   bool // it has look-up and cancel
+	asked   bool   // it has look-up and cancel
+	sample  string // an input that costs little
 }
 
 // Call implements [provider.Adapter].

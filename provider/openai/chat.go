@@ -34,6 +34,7 @@ func (a *Adapter) chat(c Config) api {
 			return err
 		},
 		whole:   wholeCompletion,
+		sample:  `{"messages":[{"role":"user","content":"Say ok."}]}`,
 		answers: verdict.API{Read: read, Usage: chatCounts.Read},
 	}
 }

@@ -79,6 +79,8 @@ type Adapter struct {
 	judge   verdict.Judge
 	model   string
 
+	background bool
+
 	completions sdk.ChatCompletionService
 	responses   responses.ResponseService
 	models      sdk.ModelService
@@ -97,7 +99,7 @@ func New(c Config) (*Adapter, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &Adapter{line: way, options: options(way, c.APIKey), rules: c.rules(), model: c.Model}
+	a := &Adapter{line: way, options: options(way, c.APIKey), rules: c.rules(), model: c.Model, background: c.Background}
 	a.completions = sdk.NewChatCompletionService(a.options...)
 	a.responses = responses.NewResponseService(a.options...)
 	a.models = sdk.NewModelService(a.options...)

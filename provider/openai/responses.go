@@ -33,6 +33,7 @@ func (a *Adapter) response(c Config) api {
 		whole:   finalResponse,
 		answers: verdict.API{Read: r.read, Usage: responseCounts.Read},
 		asked:   true,
+		sample:  `{"input":"Say ok."}`,
 	}
 }
 
