@@ -20,7 +20,8 @@
 //  4. activities: ExecuteAttempt commits the attempt's row, calls the provider
 //     (provider: its adapters, and transport, which sends
 //     a request at most once), records the outcome; CompleteJob lets one result
-//     win.
+//     win. Of an unknown attempt SeekOutcome looks for the outcome; callbacks hears
+//     providers that call back.
 //  5. worker: runs all of that, and the reconciler that starts what lost its workflow.
 //  6. cmd/onejob: the command line; config: onejob.yaml.
 //

@@ -1,7 +1,8 @@
 // Package activities does what a job's workflow may not do itself: it writes to
 // Postgres and calls providers. In the order of a job's life: register.go;
-// execute_attempt.go, listen.go and record.go; complete.go. Beside it: adopt.go, for a
-// run that finds attempts there, and decide.go, for what people decide.
+// execute_attempt.go, listen.go, follow.go and record.go; exits.go and seek_outcome.go, for
+// one that is unknown; complete.go. Beside it: adopt.go, for a run that finds attempts
+// there; decide.go and cancel_at_provider.go, for what people decide.
 //
 // Each activity but one may be repeated at will. The one is
 // [Activities.ExecuteAttempt]: it runs at most once per attempt, and Temporal must not
