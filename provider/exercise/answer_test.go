@@ -1,12 +1,14 @@
 package exercise_test
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -119,4 +121,19 @@ func keys(rows map[string]row) (names []string) {
 		names = append(names, name)
 	}
 	return names
+}
+
+// An SDK that tried again would wait for as long as the hint says.
+func TestRefusalIsToldAtOnce(t *testing.T) {
+	t.Parallel()
+	eachSubject(t, func(t *testing.T, s subject) {
+		server := httptest.NewServer(reply{status: 429, header: map[string]string{"Retry-After": "30"}, body: s.failure("rate_limit_error")})
+		t.Cleanup(server.Close)
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		mustBe(t, s.callTo(ctx, s.mustOpen(t, settings{url: server.URL})), retryable(onejob.ReasonRefused, 30*time.Second))
+		if ctx.Err() != nil {
+			t.Error("the answer was kept back")
+		}
+	})
 }
