@@ -14,7 +14,6 @@ import (
 
 	"github.com/onejob/onejob"
 	"github.com/onejob/onejob/postgres/pgtest"
-	"github.com/onejob/onejob/starter"
 	"github.com/onejob/onejob/worker"
 	"github.com/onejob/onejob/workflows"
 )
@@ -37,10 +36,11 @@ func TestResetRepeatsNoDecision(t *testing.T) {
 		r := s.request("asked", `"status": 503, "retry_after": "20"`)
 		r.MaxAttempts = 2
 		job := s.submit(r)
-		s.eventually("the first attempt was refused", func() bool {
-			a := s.get(job.JobID).Attempts
-			return len(a) == 1 && a[0].State == onejob.AttemptFailed
-		})
+		refused := func(attempts []onejob.Attempt) bool {
+			return len(attempts) == 1 && attempts[0].State == onejob.AttemptFailed
+		}
+		s.eventually("the first attempt was refused", func() bool { return refused(s.get(job.JobID).Attempts) })
+		s.eventually("the run knows", func() bool { return refused(s.query(job.WorkflowID).Attempts) })
 		if err := s.update(job.WorkflowID, workflows.UpdateStartAttempt, workflows.AttemptRequest{Provider: "fallback", By: "ana"}); err != nil {
 			t.Fatal(err)
 		}
@@ -102,7 +102,6 @@ func TestForgedReportIsHeldAgainstTheRows(t *testing.T) {
 			s.awaitStatus(job.JobID, onejob.StatusUnknown)
 			s.release("forged")
 			s.wantOneSuccess(job)
-			s.awaitRunClosed(job.WorkflowID)
 			if n := len(s.history(job.WorkflowID).Events); n > 60 {
 				t.Errorf("the run wrote %d events", n)
 			}
@@ -140,23 +139,6 @@ func (s *system) hand(sql string) {
 	s.t.Helper()
 	if _, err := s.conn().Exec(s.t.Context(), sql); err != nil {
 		s.t.Fatalf("%s: %v", sql, err)
-	}
-}
-
-func TestJobIsAnsweredAfterItsProviderLeftTheConfiguration(t *testing.T) {
-	s := newSystem(t)
-	s.startWorker()
-	r := s.request("old", "")
-	job := s.submit(r)
-	s.wait(job.JobID)
-	catalog := s.config.Catalog()
-	delete(catalog.Providers, "primary")
-	later := starter.New(starter.Options{Store: s.store, Temporal: s.temporal, Catalog: catalog, TaskQueue: s.queue, Logger: quiet})
-	if got, err := later.Submit(t.Context(), r); err != nil || got.JobID != job.JobID || got.Created {
-		t.Errorf("the same intent got %+v, %v", got, err)
-	}
-	if _, err := later.Submit(t.Context(), s.request("new", "")); onejob.CodeOf(err) != onejob.CodeInvalidRequest {
-		t.Errorf("a new intent got %v", err)
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"slices"
 	"sync"
 	"testing"
 
@@ -210,26 +209,6 @@ func TestOtherIntentUnderTheSameKeyIsRefused(t *testing.T) {
 	s.wantOneRunAndRow(before.View, 1)
 }
 
-func TestSubmitAllAnswersInOrder(t *testing.T) {
-	s := newSystem(t)
-	s.startWorker()
-	good, conflicting, bad := s.request("a", ""), s.request("a", `"latency": "1ms"`), s.request("b", "")
-	bad.Provider = "nobody"
-	requests := []onejob.Request{good, conflicting, bad, good, s.request("c", "")}
-	want := []error{nil, onejob.ErrConflict, onejob.ErrInvalidRequest, nil, nil}
-	var ids []string
-	for submitted, err := range s.starter.SubmitAll(t.Context(), slices.Values(requests)) {
-		i := len(ids)
-		ids = append(ids, submitted.JobID)
-		if !errors.Is(err, want[i]) {
-			t.Errorf("request %d: got %v, want %v", i, err, want[i])
-		}
-	}
-	if len(ids) != len(requests) || ids[0] != ids[3] || ids[0] == ids[4] {
-		t.Errorf("ids %v: want five, the first and the fourth equal", ids)
-	}
-}
-
 func TestSameRequestAfterTheEndAnswersTheSame(t *testing.T) {
 	s := newSystem(t)
 	s.startWorker()
@@ -253,6 +232,9 @@ func TestJobForgottenByTemporalAnswersTheSame(t *testing.T) {
 	again := s.submit(r)
 	if again.JobID != first.JobID || again.Created {
 		t.Errorf("after Temporal forgot it, the submit answered %+v, before %+v", again, first)
+	}
+	if _, err := s.temporal.DescribeWorkflow(t.Context(), first.WorkflowID, ""); err == nil {
+		t.Error("it runs again")
 	}
 	if n := s.executions(first.JobID); n != 1 {
 		t.Errorf("the provider executed it %d times", n)
