@@ -3,7 +3,6 @@ package worker_test
 import (
 	"context"
 	"encoding/json"
-	"log/slog"
 	"testing"
 	"time"
 
@@ -31,7 +30,6 @@ func (s silent) Call(ctx context.Context, _ provider.Call) provider.Answer {
 
 // Not parallel: it counts the goroutines of the whole process.
 func TestStoppedWorkerLeavesNoGoroutine(t *testing.T) {
-	quiet := slog.New(slog.DiscardHandler)
 	store := pgtest.Store(t)
 	address, namespace := testservers.Temporal(t)
 	before := goleak.IgnoreCurrent()
