@@ -88,24 +88,37 @@ func TestLostWorkflowWhileUnknown(t *testing.T) {
 			s := newSystem(t)
 			s.startWorker()
 			job := s.silent("unknown")
-			s.eventually("the run knows", func() bool { return s.query(job.WorkflowID).Status == onejob.StatusUnknown })
+			s.awaitRunKnowsUnknown(job.WorkflowID)
 			before := s.currentRun(job.WorkflowID)
 			loss.lose(s, job.WorkflowID)
 			s.eventually("another run follows the job", func() bool {
 				d, err := s.temporal.DescribeWorkflow(t.Context(), job.WorkflowID, "")
 				return err == nil && d.WorkflowExecution.RunID != before
 			})
+			s.awaitRunKnowsUnknown(job.WorkflowID)
 			s.release("unknown")
 			s.wantOneSuccess(job)
+			if s.hasEvent(job.WorkflowID, enumspb.EVENT_TYPE_TIMER_FIRED) {
+				t.Error("the run was not told of the answer, it had to look")
+			}
 		})
 	}
 }
 
-// wantOneSuccess waits for the job to succeed by its first attempt and checks that the
-// provider was called once.
+// awaitRunKnowsUnknown waits until a worker has taken up the workflow's latest run, and
+// the run knows that its job is unknown.
+func (s *system) awaitRunKnowsUnknown(workflowID string) {
+	s.t.Helper()
+	s.eventually("a worker takes up the run", func() bool { return s.hasEvent(workflowID, enumspb.EVENT_TYPE_WORKFLOW_TASK_COMPLETED) })
+	s.eventually("the run knows", func() bool { return s.query(workflowID).Status == onejob.StatusUnknown })
+}
+
+// wantOneSuccess waits for the job to succeed by its first attempt and for its run to
+// end, and checks that the provider was called once.
 func (s *system) wantOneSuccess(job onejob.Submitted) {
 	s.t.Helper()
 	done := s.wait(job.JobID)
+	s.awaitRunClosed(job.WorkflowID)
 	if done.Status != onejob.StatusSucceeded || done.CompletedBy != 1 || len(done.Attempts) != 1 {
 		s.t.Errorf("the job is %+v", done.View)
 	}

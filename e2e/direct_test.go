@@ -78,8 +78,8 @@ func TestDirectStartUnderAnotherIDIsRefused(t *testing.T) {
 			t.Errorf("input %s: the run failed with %s", input, got)
 		}
 	}
-	if n := s.count(`SELECT count(*) FROM attempts`); n != 0 {
-		t.Errorf("%d attempts were made", n)
+	if n := s.count(`SELECT count(*) FROM jobs`); n != 0 {
+		t.Errorf("%d jobs were stored: a refused start burns no key", n)
 	}
 }
 

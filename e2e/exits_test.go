@@ -145,11 +145,11 @@ func TestCancelAsksTheProvider(t *testing.T) {
 // searched says that the run has looked for ways out, and that no search is under way.
 func (s *system) searched(workflowID string) bool {
 	s.t.Helper()
-	described, err := s.temporal.DescribeWorkflowExecution(s.t.Context(), workflowID, "")
+	described, err := s.temporal.DescribeWorkflow(s.t.Context(), workflowID, "")
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	for _, pending := range described.PendingActivities {
+	for _, pending := range described.RawResponse.PendingActivities {
 		if pending.ActivityType.Name == "SeekOutcome" {
 			return false
 		}

@@ -10,6 +10,21 @@ import (
 func TestRejectedGoesToTheFallback(t *testing.T) {
 	s := newSystem(t)
 	s.startWorker()
+	r := s.request("rejected", `"only": "primary", "status": 422, "execute": false`)
+	r.Fallbacks = []string{"fallback"}
+	job := s.submit(r)
+	done := s.wait(job.JobID)
+	if done.Status != onejob.StatusSucceeded || done.CompletedBy != 2 || done.Attempts[0].Reason != onejob.ReasonRejected {
+		t.Errorf("the job is %+v, want the second attempt to win after one rejected", done.View)
+	}
+	if n := s.executions(job.JobID); n != 1 {
+		t.Errorf("the providers executed it %d times", n)
+	}
+}
+
+func TestUnreachableIsTriedAgainThenGoesToTheFallback(t *testing.T) {
+	s := newSystem(t)
+	s.startWorker()
 	r := s.request("dead", "")
 	r.Provider, r.Fallbacks = "dead", []string{"primary"}
 	job := s.submit(r)

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,10 +10,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgconn"
+	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/client"
 
 	"github.com/onejob/onejob"
 	"github.com/onejob/onejob/activities"
+	"github.com/onejob/onejob/provider"
 	"github.com/onejob/onejob/starter"
 	"github.com/onejob/onejob/workflows"
 )
@@ -21,11 +25,14 @@ var operator = starter.Decision{By: "ana", Reason: "the test says so"}
 
 // silent submits a job whose provider holds its answer, executed already, until released
 // by the name of its key, and waits until the job is unknown.
-func (s *system) silent(key string) onejob.Submitted {
+func (s *system) silent(key string, change ...func(*onejob.Request)) onejob.Submitted {
 	s.t.Helper()
 	r := s.request(key, fmt.Sprintf(`"only": "primary", "hold_after": %q`, s.hold(key)))
 	r.Fallbacks = []string{"fallback"}
 	r.Timeout = onejob.Duration(300 * time.Millisecond)
+	for _, f := range change {
+		f(&r)
+	}
 	submitted := s.submit(r)
 	s.awaitStatus(submitted.JobID, onejob.StatusUnknown)
 	return submitted
@@ -60,9 +67,12 @@ func TestSilenceIsUnknownEverywhereAndBlocksTheNextAttempt(t *testing.T) {
 	if err := s.update(job.WorkflowID, workflows.UpdateStartAttempt, workflows.AttemptRequest{Provider: "fallback"}); !errors.Is(err, onejob.ErrAttemptUnresolved) {
 		t.Errorf("the workflow answered %v, want a refusal", err)
 	}
+	if s.hasEvent(job.WorkflowID, enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_UPDATE_ACCEPTED) {
+		t.Error("the workflow took the request before it refused it")
+	}
 	_, err = s.conn().Exec(t.Context(), `INSERT INTO attempts (job_id, number, provider, job_version, execution) VALUES ($1, 2, 'fallback', 0, gen_random_uuid())`, job.JobID)
-	if err == nil {
-		t.Error("the database took a second attempt")
+	if refused, ok := errors.AsType[*pgconn.PgError](err); !ok || refused.Code != "OJ001" {
+		t.Errorf("the database answered %v to a second attempt", err)
 	}
 	if n := s.executions(job.JobID); n != 1 {
 		t.Errorf("the provider executed it %d times", n)
@@ -93,7 +103,22 @@ func TestLateAnswerResolvesTheUnknown(t *testing.T) {
 	s.wantOneRunAndRow(done.View, 1)
 }
 
-func TestCancelledAttemptLetsTheFallbackWinAndTheLateResultIsDropped(t *testing.T) {
+func TestDecisionThatTemporalMissedIsFoundInTheRows(t *testing.T) {
+	s := newSystem(t)
+	s.startWorker()
+	job := s.silent("missed", func(r *onejob.Request) { r.ListenFor = onejob.Duration(time.Hour) })
+	s.eventually("the run knows", func() bool { return s.query(job.WorkflowID).Status == onejob.StatusUnknown })
+	cutOff := starter.New(starter.Options{Store: s.store, Temporal: dialTemporal(t, "127.0.0.1:1"), Catalog: s.config.Catalog(), TaskQueue: s.queue, Logger: quiet})
+	if err := cutOff.CancelAttempt(t.Context(), job.JobID, 1, operator); err != nil {
+		t.Fatal(err)
+	}
+	if done := s.wait(job.JobID); done.Status != onejob.StatusSucceeded || done.CompletedBy != 2 {
+		t.Errorf("the job is %+v, want the fallback's result", done.View)
+	}
+	s.release("missed")
+}
+
+func TestCancelledAttemptLetsTheFallbackWin(t *testing.T) {
 	for _, way := range []struct {
 		name   string
 		cancel func(s *system, job onejob.Submitted) error
@@ -125,6 +150,38 @@ func TestCancelledAttemptLetsTheFallbackWinAndTheLateResultIsDropped(t *testing.
 			}
 			s.release("reverse")
 		})
+	}
+}
+
+func TestLateResultOfACancelledAttemptIsDropped(t *testing.T) {
+	s := newSystem(t)
+	const words = "the words of the loser"
+	called := make(chan struct{})
+	s.embed(func(ctx context.Context, _ provider.Call) provider.Answer {
+		close(called)
+		<-ctx.Done() // the answer is on its way when the connection is closed
+		return provider.Answer{Certainty: provider.Succeeded, Result: json.RawMessage(`{"late": "` + words + `"}`)}
+	})
+	r := s.embedded("reverse")
+	r.Fallbacks = []string{"fallback"}
+	job := s.submit(r)
+	<-called
+	if err := s.starter.CancelAttempt(t.Context(), job.JobID, 1, operator); err != nil {
+		t.Fatal(err)
+	}
+	s.eventually("the late result is discarded", func() bool { return s.get(job.JobID).Attempts[0].Discarded })
+	if done := s.wait(job.JobID); done.CompletedBy != 2 || done.Attempts[0].State != onejob.AttemptCancelled {
+		t.Errorf("the job is %+v, want attempt 2 to have won and 1 to be cancelled", done.View)
+	}
+	if n := s.count(`SELECT count(*) FROM discarded_results WHERE sha256 = sha256(convert_to($1, 'UTF8')) AND bytes = octet_length($1)`,
+		`{"late": "`+words+`"}`); n != 1 {
+		t.Errorf("%d discarded results of its hash and size are kept, want 1", n)
+	}
+	if n := s.count(`
+		SELECT (SELECT count(*) FROM jobs t WHERE t::text LIKE $1) + (SELECT count(*) FROM attempts t WHERE t::text LIKE $1)
+		     + (SELECT count(*) FROM decisions t WHERE t::text LIKE $1) + (SELECT count(*) FROM discarded_results t WHERE t::text LIKE $1)`,
+		"%"+words+"%"); n != 0 {
+		t.Errorf("%d rows hold its payload", n)
 	}
 }
 
@@ -178,15 +235,25 @@ func TestFallbackButtonReopensAFailedJob(t *testing.T) {
 		t.Fatal(err)
 	}
 	done := s.wait(job.JobID)
-	if done.Version < 1 || len(done.Attempts) != 2 || done.Attempts[1].Provider != "fallback" {
+	if done.Status != onejob.StatusSucceeded || len(done.Attempts) != 2 || done.Attempts[1].Provider != "fallback" {
 		t.Errorf("the job is %+v", done.View)
+	}
+	if done.Version != 2 {
+		t.Errorf("version %d, want one for the reopening and one for the result", done.Version)
 	}
 }
 
 func TestCancelledJobEndsAndItsAttemptIsHungUp(t *testing.T) {
 	s := newSystem(t)
-	s.startWorker()
-	job := s.silent("unwanted")
+	called, hungUp := make(chan struct{}), make(chan struct{})
+	s.embed(func(ctx context.Context, _ provider.Call) provider.Answer {
+		close(called)
+		<-ctx.Done()
+		close(hungUp)
+		return provider.Answer{Certainty: provider.Unknown}
+	})
+	job := s.submit(s.embedded("unwanted"))
+	<-called
 	if err := s.temporal.SignalWorkflow(t.Context(), job.WorkflowID, "", workflows.SignalCancelJob, workflows.JobDecision{By: "ana"}); err != nil {
 		t.Fatal(err)
 	}
@@ -198,7 +265,11 @@ func TestCancelledJobEndsAndItsAttemptIsHungUp(t *testing.T) {
 	if err := s.temporal.GetWorkflow(t.Context(), job.WorkflowID, "").Get(t.Context(), &outcome); err != nil || outcome.Status != onejob.StatusCancelled {
 		t.Errorf("the run returned %+v, %v", outcome, err)
 	}
-	s.release("unwanted")
+	select {
+	case <-hungUp:
+	case <-time.After(patience):
+		t.Error("the provider is still listened to")
+	}
 }
 
 func TestCancellingTheWorkflowCancelsTheJob(t *testing.T) {
@@ -223,5 +294,4 @@ func TestSignalThatCannotBeRecordedHoldsNothingUp(t *testing.T) {
 	}
 	s.release("nonsense")
 	s.wantOneSuccess(job)
-	s.awaitRunClosed(job.WorkflowID)
 }

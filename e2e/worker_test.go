@@ -91,7 +91,9 @@ func TestWorkerWithoutSchemaSaysSo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := w.Run(t.Context()); !errors.Is(err, onejob.ErrMisconfigured) || !strings.Contains(err.Error(), "onejob migrate up") {
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if err := w.Run(ctx); !errors.Is(err, onejob.ErrMisconfigured) || !strings.Contains(err.Error(), "onejob migrate up") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -117,8 +119,10 @@ func TestNamespaceWithoutSearchAttributesIsNamed(t *testing.T) {
 		t.Fatal(err)
 	}
 	var refused error
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
 	s.eventually("the new namespace answers", func() bool {
-		refused = w.Run(t.Context())
+		refused = w.Run(ctx)
 		return errors.Is(refused, onejob.ErrMisconfigured) && !strings.Contains(refused.Error(), "has no namespace")
 	})
 	if !strings.Contains(refused.Error(), "OnejobStatus") || !strings.Contains(refused.Error(), "onejob migrate up") {
