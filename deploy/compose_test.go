@@ -190,12 +190,19 @@ func walk(value any, visit func(name, value string)) {
 
 func TestAnyPasswordReachesTheDatabase(t *testing.T) {
 	t.Parallel()
-	for name, variable := range map[string]string{"postgres": "POSTGRES_PASSWORD", "temporal": "POSTGRES_PWD", "migrate": "PGPASSWORD", "worker": "PGPASSWORD"} {
-		value := mustGet(t, name).Environment[variable]
-		if value == nil || *value != password {
-			t.Errorf("%s gets %s = %v", name, variable, value)
+	for name, its := range map[string]string{"postgres": "POSTGRES_PASSWORD", "temporal": "POSTGRES_PWD", "migrate": "PGPASSWORD", "worker": "PGPASSWORD"} {
+		if got := variable(mustGet(t, name), its); got != password {
+			t.Errorf("%s gets %s = %q", name, its, got)
 		}
 	}
+}
+
+// variable is what the service's environment has under the name; empty: nothing.
+func variable(service types.ServiceConfig, name string) string {
+	if value := service.Environment[name]; value != nil {
+		return *value
+	}
+	return ""
 }
 
 func TestPortsListenOnThisMachineOnly(t *testing.T) {
@@ -233,8 +240,8 @@ func TestWorkerIsNotKilledWhileItDrains(t *testing.T) {
 	if grace := worker.StopGracePeriod; grace == nil || time.Duration(*grace) < c.Worker.Drain+10*time.Second {
 		t.Errorf("grace %v, drain %v", grace, c.Worker.Drain)
 	}
-	if target, path := worker.Configs[0].Target, worker.Environment["ONEJOB_CONFIG"]; path == nil || *path != target {
-		t.Errorf("configuration at %s, read from %v", target, path)
+	if target, path := worker.Configs[0].Target, variable(worker, "ONEJOB_CONFIG"); path != target {
+		t.Errorf("configuration at %s, read from %q", target, path)
 	}
 }
 
