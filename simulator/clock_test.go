@@ -55,6 +55,7 @@ func TestRefusalsSpeakTheVendorsFormat(t *testing.T) {
 	mustContain(t, r.mustSend(http.MethodPost, "/anthropic/v1/messages").body, `{"error":{"message":"the body is not JSON","type":"invalid_request_error"},"request_id":"req_`)
 	mustContain(t, r.mustSend(http.MethodGet, "/anthropic/v1/messages/batches/none").body, `"type":"not_found_error"`)
 	mustContain(t, r.mustSend(http.MethodGet, "/v1/run/ref/none", "Authorization", "Bearer bad").body, `"code":401`)
+	mustContain(t, r.mustSend(http.MethodGet, "/anthropic/v1/models", "X-Api-Key", "bad").body, `"type":"authentication_error"`)
 }
 
 func TestReferenceIsOfItsFormatOnly(t *testing.T) {
