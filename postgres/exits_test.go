@@ -14,14 +14,21 @@ import (
 // askable inserts a new job whose first attempt is unknown and has kept what it sent.
 func (r rig) askable(t testing.TB) attempt {
 	t.Helper()
+	a := r.sending(t)
+	if _, err := r.store.MarkUnknownIfLive(t.Context(), a.job.ID, 1, postgres.Silence{Reason: onejob.ReasonTimeout}); err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// sending inserts a new job whose first attempt is under way and has kept what it sends.
+func (r rig) sending(t testing.TB) attempt {
+	t.Helper()
 	job := r.accepted(t)
 	s := startOf(job, 1, 0)
 	s.Request = func(kind string, input json.RawMessage) ([]byte, error) { return append([]byte(kind), input...), nil }
 	if started, err := r.store.StartAttemptIfNoneLives(t.Context(), s); err != nil || !started.Mine {
 		t.Fatalf("start: %+v, %v", started, err)
-	}
-	if _, err := r.store.MarkUnknownIfLive(t.Context(), job.ID, 1, postgres.Silence{Reason: onejob.ReasonTimeout}); err != nil {
-		t.Fatal(err)
 	}
 	return attempt{job: job, number: 1, token: s.Execution}
 }
@@ -64,7 +71,7 @@ func TestReAskIsPermittedOnlyWhileItIsTheSameAttempt(t *testing.T) {
 	}{
 		"the provider has forgotten the key": {r.askable(t), time.Nanosecond},
 		"nothing was kept":                   {r.unknown(t), time.Hour},
-		"it is under way":                    {r.started(t), time.Hour},
+		"it is under way":                    {r.sending(t), time.Hour},
 		"it has its outcome": {func() attempt {
 			a := r.askable(t)
 			r.record(t, a, a.success(`1`))
@@ -141,6 +148,9 @@ func TestOneOfManyCallbacksResolvesTheAttempt(t *testing.T) {
 	together(calls...)
 	if effects[postgres.CallbackResolved] != 1 || effects[postgres.CallbackLate] != 1 || effects[postgres.CallbackRepeated] != 3 {
 		t.Errorf("%v", effects)
+	}
+	if n := r.count(t, `SELECT count(*) FROM discarded_results WHERE job_id = $1`, a.job.ID); n != 1 {
+		t.Errorf("%d results are logged as discarded, want that of the late callback", n)
 	}
 	if c, err := r.store.CompleteJobIfOpen(t.Context(), a.job.ID, 1); err != nil || !c.Won {
 		t.Errorf("complete: %+v, %v", c, err)
