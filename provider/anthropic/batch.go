@@ -66,7 +66,7 @@ func lineOf(lines []byte, customID string) []byte {
 // to its end.
 func (a *Adapter) Cancel(ctx context.Context, q provider.Question) provider.Cancellation {
 	if !a.CanLookUp(q) {
-		return provider.Cancellation{Verdict: provider.CancelUnsure, Detail: "the provider cannot be asked to cancel this call"}
+		return provider.Cancellation{Verdict: provider.CancelUnasked, Detail: "the provider cannot be asked to cancel this call"}
 	}
 	ctx, x := a.line.Exchange(ctx)
 	_, err := a.client.Messages.Batches.Cancel(ctx, q.Reference, sdk.MessageBatchCancelParams{}, named(x, q.JobID, q.Attempt)...)

@@ -191,7 +191,7 @@ func TestCallWithoutAReferenceCannotBeLookedUp(t *testing.T) {
 		adapter := s.mustOpen(t, settings{url: "http://" + closedAddress(t)})
 		nameless := question
 		nameless.Reference = ""
-		if adapter.CanLookUp(nameless) || adapter.LookUp(t.Context(), nameless).Certainty != provider.Unknown || adapter.Cancel(t.Context(), nameless).Verdict != provider.CancelUnsure {
+		if adapter.CanLookUp(nameless) || adapter.LookUp(t.Context(), nameless).Certainty != provider.Unknown || adapter.Cancel(t.Context(), nameless).Verdict != provider.CancelUnasked {
 			t.Errorf("%s is asked about a call without a name", name)
 		}
 	}

@@ -63,6 +63,7 @@ var answerTable = map[string]row{
 	"200 with a member twice":    {200, nil, `{"a":1,"a":2}`, succeeded(`{"a":1,"a":2}`)},
 	"200 with unreadable usage":  {200, nil, `{"usage":{"input_tokens":-1}}`, succeeded(`{"usage":{"input_tokens":-1}}`)},
 	"200 with other usage":       {200, nil, `{"usage":{"pages":2}}`, succeeded(`{"usage":{"pages":2}}`)},
+	"200 with half a usage":      {200, nil, `{"usage":{"input_tokens":1,"output_tokens":"x"}}`, succeeded(`{"usage":{"input_tokens":1,"output_tokens":"x"}}`)},
 	"200 with the usage 2.0":     {200, nil, `{"usage":{"input_tokens":2.0}}`, using(succeeded(`{"usage":{"input_tokens":2.0}}`), 2, 0, 0)},
 	"200 HTML":                   {200, nil, `<html></html>`, unknown(onejob.ReasonUnreadable)},
 	"200 without a body":         {200, nil, ``, unknown(onejob.ReasonUnreadable)},

@@ -37,7 +37,7 @@ var _ provider.Canceller = (*Adapter)(nil)
 func (a *Adapter) Cancel(ctx context.Context, q provider.Question) provider.Cancellation {
 	at, ok := a.cancelPlace(q)
 	if !ok {
-		return provider.Cancellation{Verdict: provider.CancelUnsure, Detail: "the provider cannot be asked to cancel this call"}
+		return provider.Cancellation{Verdict: provider.CancelUnasked, Detail: "the provider cannot be asked to cancel this call"}
 	}
 	ctx, _ = transport.WithTrace(ctx)
 	r, err := a.line.Send(a.request(ctx, a.cancelMethod, at, q.JobID, q.Attempt))

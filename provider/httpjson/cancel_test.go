@@ -60,21 +60,23 @@ func TestCancelAsksAtThePlaceOfTheCall(t *testing.T) {
 	}
 }
 
-func TestCancelThatCannotBeAskedIsUnsure(t *testing.T) {
+func TestCancelThatCannotBeAskedIsNotAsked(t *testing.T) {
 	t.Parallel()
-	nameless := question
-	nameless.Reference = ""
+	nameless, located := question, question
+	nameless.Reference, located.Reference = "", "/v1/run/r-1"
 	for name, c := range map[string]struct {
-		url string
-		q   provider.Question
+		url  string
+		q    provider.Question
+		want provider.CancelVerdict
 	}{
-		"not configured": {"", question},
-		"no reference":   {"http://" + closedAddress(t) + "/{ref}", nameless},
-		"not reachable":  {"http://" + closedAddress(t) + "/{ref}", question},
+		"not configured": {"", question, provider.CancelUnasked},
+		"no reference":   {"http://" + closedAddress(t) + "/{ref}", nameless, provider.CancelUnasked},
+		"a location":     {"http://" + closedAddress(t) + "/{ref}", located, provider.CancelUnasked},
+		"not reachable":  {"http://" + closedAddress(t) + "/{ref}", question, provider.CancelUnsure},
 	} {
 		adapter := newAdapter(t, httpjson.Config{URL: "http://h.invalid", Cancel: httpjson.Cancel{URL: c.url}})
-		if got := adapter.Cancel(t.Context(), c.q); got.Verdict != provider.CancelUnsure || got.Detail == "" {
-			t.Errorf("%s: %+v", name, got)
+		if got := adapter.Cancel(t.Context(), c.q); got.Verdict != c.want || got.Detail == "" {
+			t.Errorf("%s: %+v, want %q", name, got, c.want)
 		}
 	}
 }

@@ -32,7 +32,7 @@ func (a *Adapter) LookUp(ctx context.Context, q provider.Question) provider.Answ
 // Cancel implements [provider.Canceller].
 func (a *Adapter) Cancel(ctx context.Context, q provider.Question) provider.Cancellation {
 	if !a.CanLookUp(q) {
-		return provider.Cancellation{Verdict: provider.CancelUnsure, Detail: "the provider cannot be asked to cancel this call"}
+		return provider.Cancellation{Verdict: provider.CancelUnasked, Detail: "the provider cannot be asked to cancel this call"}
 	}
 	ctx, x := a.line.Exchange(ctx)
 	_, err := a.responses.Cancel(ctx, q.Reference, named(x, q.JobID, q.Attempt)...)
