@@ -28,7 +28,7 @@ func (a *Activities) CancelAtProvider(ctx context.Context, in CancelInput) error
 	if err != nil || verdict != provider.CancelRefused {
 		return TemporalError(err)
 	}
-	return TemporalError(a.lookUpOnce(ctx, p, question(in.JobID, sought)))
+	return TemporalError(a.lookUpOnce(ctx, p, in.JobID, sought))
 }
 
 // cancelGivenUp asks the provider of an attempt that was given up already, unless it has
@@ -82,7 +82,8 @@ func (a *Activities) cancelCall(ctx context.Context, canceller provider.Cancelle
 }
 
 // lookUpOnce asks what became of a call that is done, and records it.
-func (a *Activities) lookUpOnce(ctx context.Context, p provider.Provider, q provider.Question) error {
+func (a *Activities) lookUpOnce(ctx context.Context, p provider.Provider, jobID string, sought postgres.Sought) error {
+	q := question(jobID, sought)
 	looker, policy := lookUpper(p)
 	if policy == nil || !looker.CanLookUp(q) {
 		return nil
@@ -93,7 +94,7 @@ func (a *Activities) lookUpOnce(ctx context.Context, p provider.Provider, q prov
 	if !final(answer) {
 		return nil
 	}
-	recorded, err := recorder{a, q.JobID, q.Attempt, p.Name, uuid.NewString()}.writeOutcome(ctx, answer)
+	recorded, err := recorder{a, jobID, sought.Number, p.Name, uuid.NewString(), sought.InputBytes}.writeOutcome(ctx, answer)
 	a.observe(p.Name, recorded)
 	return err
 }

@@ -42,6 +42,7 @@ func (a *Activities) ExecuteAttempt(ctx context.Context, in AttemptInput) (Attem
 	if err != nil || !started.Mine {
 		return AttemptReport{Adopt: true}, TemporalError(err)
 	}
+	e.input = len(started.Input)
 	attempt, err := e.record(e.call(ctx, started))
 	return AttemptReport{Attempt: attempt}, TemporalError(err)
 }
@@ -53,6 +54,7 @@ type execution struct {
 	provider   provider.Provider
 	named      bool // the configuration names the provider
 	workflowID string
+	input      int             // bytes of the job's input
 	token      string          // of this execution: the row that carries it is ours
 	alive      context.Context // outlives Temporal's belief; ends some time after the worker stops
 	close      func()

@@ -30,7 +30,7 @@ func (e *execution) record(answer provider.Answer) (onejob.Attempt, error) {
 
 // write records what is certain about the call.
 func (e *execution) write(answer provider.Answer) (postgres.Recorded, error) {
-	r := recorder{e.Activities, e.in.JobID, e.in.Number, e.in.Provider, e.token}
+	r := recorder{e.Activities, e.in.JobID, e.in.Number, e.in.Provider, e.token, e.input}
 	if answer.Certainty == provider.Succeeded || answer.Certainty == provider.Failed {
 		return r.writeOutcome(e.alive, answer)
 	}
@@ -51,11 +51,15 @@ type recorder struct {
 	attempt  int
 	provider string
 	token    string // of who found out: what it wrote before is its own
+	input    int    // bytes of the job's input
 }
 
 // writeOutcome records a final answer, for as long as that takes. One that comes after
 // the attempt's outcome is dropped, and counted if it was a result.
 func (r recorder) writeOutcome(ctx context.Context, answer provider.Answer) (postgres.Recorded, error) {
+	if answer.Certainty == provider.Succeeded && answer.Usage == nil {
+		answer.Usage = provider.EstimateUsage(r.input, len(answer.Result))
+	}
 	usage, err := answer.Usage.JSON()
 	if err != nil {
 		return postgres.Recorded{}, err

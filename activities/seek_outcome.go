@@ -167,7 +167,7 @@ func (s *seeker) take(ctx context.Context, sought postgres.Sought, answer provid
 const lastWord = 30 * time.Second
 
 func (s *seeker) recorder(sought postgres.Sought) recorder {
-	return recorder{s.Activities, s.in.JobID, s.in.Number, sought.Provider, s.token}
+	return recorder{s.Activities, s.in.JobID, s.in.Number, sought.Provider, s.token, sought.InputBytes}
 }
 
 // keepReference keeps a name for the call that the provider gave only now.

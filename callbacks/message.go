@@ -70,6 +70,9 @@ func read(c *postgres.Callback, answer provider.Answer) error {
 	default:
 		return refusal{http.StatusBadRequest, "the body is no outcome: " + answer.Detail}
 	}
+	if answer.Certainty == provider.Succeeded && answer.Usage == nil {
+		answer.Usage = provider.EstimateUsage(0, len(answer.Result)) // of the input the callback says nothing
+	}
 	usage, err := answer.Usage.JSON()
 	outcome.Usage = usage
 	c.Outcome = &outcome

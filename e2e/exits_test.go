@@ -156,3 +156,19 @@ func (s *system) searched(workflowID string) bool {
 	}
 	return s.hasEvent(workflowID, enumspb.EVENT_TYPE_MARKER_RECORDED)
 }
+
+func TestUsageThatNobodyToldIsEstimated(t *testing.T) {
+	for name, simulate := range map[string]string{"by the answer": `"usage": null`, "by a look-up": `"usage": null, "execute_then_drop": true`} {
+		t.Run(name, func(t *testing.T) {
+			s := newSystem(t)
+			s.startWorker()
+			job := s.submit(s.on("asked", "usage", simulate))
+			s.wait(job.JobID)
+			if n := s.count(`
+				SELECT count(*) FROM attempts WHERE job_id = $1 AND (usage ->> 'estimated')::boolean
+					AND (usage ->> 'input_tokens')::int > 0 AND (usage ->> 'output_tokens')::int > 0`, job.JobID); n != 1 {
+				t.Error("the attempt has no estimated usage above zero")
+			}
+		})
+	}
+}

@@ -30,6 +30,7 @@ func (s *system) silent(key string, change ...func(*onejob.Request)) onejob.Subm
 	r := s.request(key, fmt.Sprintf(`"only": "primary", "hold_after": %q`, s.hold(key)))
 	r.Fallbacks = []string{"fallback"}
 	r.Timeout = onejob.Duration(300 * time.Millisecond)
+	r.ListenFor = onejob.Duration(2 * patience) // its end is not what a test waits for
 	for _, f := range change {
 		f(&r)
 	}

@@ -7,8 +7,8 @@ const bytesPerToken = 4
 // EstimateUsage counts what a call used whose answer does not say: a token for every four
 // bytes of the input and of the result, rounded up. It errs on both sides and is marked
 // as estimated: whoever books it knows that the provider did not count it.
-func EstimateUsage(input, result []byte) *Usage {
-	return &Usage{InputTokens: tokensIn(input), OutputTokens: tokensIn(result), Estimated: true}
+func EstimateUsage(inputBytes, resultBytes int) *Usage {
+	return &Usage{InputTokens: tokensIn(inputBytes), OutputTokens: tokensIn(resultBytes), Estimated: true}
 }
 
-func tokensIn(text []byte) int64 { return (int64(len(text)) + bytesPerToken - 1) / bytesPerToken }
+func tokensIn(bytes int) int64 { return (int64(bytes) + bytesPerToken - 1) / bytesPerToken }
