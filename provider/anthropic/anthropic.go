@@ -148,7 +148,7 @@ func options(way *line.Line, key string) []option.RequestOption {
 	base := url.URL{Scheme: way.URL.Scheme, Host: way.URL.Host, Path: way.URL.Path, RawPath: way.URL.RawPath}
 	all := []option.RequestOption{
 		option.WithoutEnvironmentDefaults(), option.WithoutOpenTelemetry(), option.WithOpenTelemetryPropagation(false),
-		option.WithHTTPClient(way.Client()), option.WithMaxRetries(0), option.WithBaseURL(base.String()),
+		option.WithHTTPClient(way), option.WithMaxRetries(0), option.WithBaseURL(base.String()),
 	}
 	if key != "" {
 		all = append(all, option.WithAPIKey(key))

@@ -124,6 +124,7 @@ var table = map[string]row{
 	"302":                          {redirect(302), failed(onejob.ReasonRejected)},
 	"307":                          {redirect(307), failed(onejob.ReasonRejected)},
 	"308":                          {redirect(308), failed(onejob.ReasonRejected)},
+	"307 to nowhere":               {nowhere, failed(onejob.ReasonRejected)},
 	"409 that is declared certain": {says(409, "E-CONFLICT"), failed(onejob.ReasonRejected)},
 	"500 that is declared busy":    {says(500, "E-BUSY"), retryable(onejob.ReasonRefused, 0)},
 	"504 that is declared busy":    {says(504, "E-BUSY"), unknown(onejob.ReasonServerError)},
@@ -135,4 +136,8 @@ func redirect(status int) func(subject) reply {
 	return func(subject) reply {
 		return reply{status: status, header: map[string]string{"Location": "/elsewhere"}}
 	}
+}
+
+func nowhere(subject) reply {
+	return reply{status: 307, header: map[string]string{"Location": "http://[::1"}}
 }

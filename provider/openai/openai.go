@@ -154,7 +154,7 @@ func (c Config) rules() input.Rules {
 // The services are built from them alone: the SDK's client would read the environment.
 func options(way *line.Line, key string) []option.RequestOption {
 	base := url.URL{Scheme: way.URL.Scheme, Host: way.URL.Host, Path: way.URL.Path, RawPath: way.URL.RawPath}
-	all := []option.RequestOption{option.WithHTTPClient(way.Client()), option.WithMaxRetries(0), option.WithBaseURL(base.String())}
+	all := []option.RequestOption{option.WithHTTPClient(way), option.WithMaxRetries(0), option.WithBaseURL(base.String())}
 	if key != "" {
 		all = append(all, option.WithAPIKey(key))
 	}

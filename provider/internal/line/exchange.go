@@ -7,7 +7,6 @@ import (
 	"io"
 	"mime"
 	"net/http"
-	"net/url"
 
 	"github.com/onejob/onejob/provider"
 	"github.com/onejob/onejob/provider/transport"
@@ -39,7 +38,7 @@ func (l *Line) Exchange(ctx context.Context) (context.Context, *Exchange) {
 func (x *Exchange) Middleware(req *http.Request, next func(*http.Request) (*http.Response, error)) (*http.Response, error) {
 	resp, err := next(req)
 	if err != nil {
-		x.err = bare(err)
+		x.err = err
 		return resp, err
 	}
 	limit := x.limit
@@ -50,14 +49,6 @@ func (x *Exchange) Middleware(req *http.Request, next func(*http.Request) (*http
 	_ = resp.Body.Close() // what was read is judged, the rest is not ours
 	resp.Body = io.NopCloser(bytes.NewReader(x.received.Body))
 	return resp, nil
-}
-
-// bare returns an error without what an HTTP client puts around it: method and URL.
-func bare(err error) error {
-	if wrapped, ok := errors.AsType[*url.Error](err); ok {
-		return wrapped.Err
-	}
-	return err
 }
 
 // Received returns the answer, false if none came.

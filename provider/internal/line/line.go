@@ -91,8 +91,9 @@ func (l *Line) Send(req *http.Request) (verdict.Received, error) {
 	return verdict.Receive(req.Context(), resp, l.Limits.ResultBytes), nil
 }
 
-// Client returns an HTTP client for an SDK: over the transport, following no redirect.
-func (l *Line) Client() *http.Client { return l.transport.Client() }
+// Do sends a request of an SDK, once: a Line is the HTTP client of one. It follows no
+// redirect, and reads no Location.
+func (l *Line) Do(req *http.Request) (*http.Response, error) { return l.transport.RoundTrip(req) }
 
 // Close closes idle connections. Calls under way go on.
 func (l *Line) Close() { l.transport.CloseIdle() }
