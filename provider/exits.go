@@ -29,7 +29,8 @@ type LookUpper interface {
 	// LookUp asks once. Succeeded and Failed are the call's outcome. Everything else
 	// leaves it Unknown: a call that is in progress, one that the provider does not find
 	// (unless its configuration says after what age that is certain: then it is Failed,
-	// [onejob.ReasonNotFound]), and a look-up that itself went wrong.
+	// [onejob.ReasonNotFound]), and a look-up that itself went wrong, whose RetryAfter says
+	// when to ask again at the earliest.
 	LookUp(ctx context.Context, q Question) Answer
 }
 
@@ -42,6 +43,7 @@ type ReAsker interface {
 	// ReAsk sends the kept bytes, call.Body, under the same key. Succeeded is the call's
 	// outcome. A no that does not depend on the bytes (credentials, quota, a busy
 	// provider, nothing sent) says nothing about the first request: it is Unknown.
+	// Accepted tells the name by which the call can be looked up.
 	ReAsk(ctx context.Context, call Call) Answer
 }
 

@@ -38,12 +38,15 @@ func (c Counts) Read(m Message) *provider.Usage {
 // walk calls read for every member that is named.
 func (c Counts) walk(object jsontext.Value, path string, read func(string, jsontext.Value)) {
 	seen := map[string]jsontext.Value{}
-	eachMember(object, func(name string, value jsontext.Value) { seen[name] = value.Clone() }) // the last one of a name counts
-	for name, value := range seen {
-		at := path + name
+	eachMember(object, func(name string, value jsontext.Value) {
+		if at := path + name; c[at] != nil || c.below(at+".") {
+			seen[at] = value.Clone() // the last one of a name counts
+		}
+	})
+	for at, value := range seen {
 		if c[at] != nil {
 			read(at, value)
-		} else if value.Kind() == '{' && c.below(at+".") {
+		} else {
 			c.walk(value, at+".", read)
 		}
 	}
