@@ -85,10 +85,16 @@ type system struct {
 
 func newSystem(t *testing.T) *system {
 	t.Helper()
+	return newSystemOf(t, simulated)
+}
+
+// newSystemOf is a system with the simulated provider at that URL.
+func newSystemOf(t *testing.T, provider string) *system {
+	t.Helper()
 	address, namespace := testservers.Temporal(t)
 	url := pgtest.URL(t)
 	s := &system{t: t, proxy: pgproxy.Start(t, url), psql: pgtest.Connect(t, url),
-		queue: "faults-" + uuid.NewString(), owner: "o-" + uuid.NewString(), sim: simulator.NewClient(simulated)}
+		queue: "faults-" + uuid.NewString(), owner: "o-" + uuid.NewString(), sim: simulator.NewClient(provider)}
 	t.Cleanup(s.sim.Close)
 	temporal, err := client.NewLazyClient(client.Options{HostPort: address, Namespace: namespace, Logger: quiet})
 	if err != nil {
@@ -96,24 +102,32 @@ func newSystem(t *testing.T) *system {
 	}
 	s.temporal = temporal
 	t.Cleanup(temporal.Close)
-	s.writeConfig()
+	s.writeConfig(provider)
 	s.starter = s.newStarter(url)
 	return s
 }
 
 var quiet = slog.New(slog.DiscardHandler)
 
-// writeConfig names the simulated provider twice; a lost worker is noticed after a second.
-func (s *system) writeConfig() {
+// writeConfig gives the simulated provider at that URL three names, of which "askable" can be
+// asked what became of a call; a lost worker is noticed after a second.
+func (s *system) writeConfig(at string) {
 	s.t.Helper()
 	text := fmt.Sprintf(`
 providers:
-  primary: {type: http, url: "%[1]s/v1/run/primary", timeout: 30s, listen_for: 1m, idempotency: {header: Idempotency-Key, window: 24h}}
+  primary: {type: http, url: "%[1]s/v1/run/primary", timeout: 30s, listen_for: 1m, idempotency: {header: Idempotency-Key}}
   fallback: {type: http, url: "%[1]s/v1/run/fallback", timeout: 30s, listen_for: 1m}
+  askable:
+    type: http
+    url: "%[1]s/v1/run/askable"
+    timeout: 1s
+    listen_for: 1m
+    idempotency: {header: Idempotency-Key}
+    lookup: {url: "%[1]s/v1/run/askable/key/{key}", interval: 200ms, max_interval: 5s, not_found_after: 10s}
 kinds:
   ticket: {side_effects: external}
 worker: {heartbeat_timeout: 1s, drain: 1s}
-`, simulated)
+`, at)
 	c, err := config.Parse("onejob.yaml", []byte(text), os.LookupEnv)
 	if err != nil {
 		s.t.Fatal(err)
