@@ -49,7 +49,8 @@ const (
 	triesPerProvider = 2           // before the next provider, while there is one
 	firstBackoff     = time.Second // doubles with each retry
 	longestBackoff   = time.Minute
-	patience         = time.Minute // a longer hint sends the job to the next provider, if there is one
+	patience         = time.Minute    // a longer hint sends the job to the next provider, if there is one
+	retryBudget      = 72 * time.Hour // of a job: attempts that called nobody do not count, and must not go on for ever
 )
 
 // Next returns the job's next step. It depends on nothing but its arguments, so a new
@@ -101,7 +102,7 @@ func (p Plan) hedgeProvider(attempts []Attempt) string {
 // afterFailure plans the attempt behind one that failed or was cancelled.
 func (p Plan) afterFailure(attempts []Attempt, next Step) Step {
 	last := attempts[len(attempts)-1]
-	if countTries(attempts) >= p.MaxAttempts {
+	if countTries(attempts) >= p.MaxAttempts || spent(attempts) > retryBudget {
 		return Step{Action: ActionFail}
 	}
 	fallback, hasFallback := p.fallback(attempts)
@@ -141,6 +142,11 @@ func countTries(attempts []Attempt) (n int) {
 		}
 	}
 	return n
+}
+
+// spent returns the time from the start of the first attempt to the end of the last one.
+func spent(attempts []Attempt) time.Duration {
+	return attempts[len(attempts)-1].FinishedAt.Sub(attempts[0].StartedAt)
 }
 
 // trailingRetryable returns the retryable failures at the end, all on one provider.

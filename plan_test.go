@@ -113,6 +113,18 @@ func TestPlanStartsOneHedgeBesideASilentAttempt(t *testing.T) {
 	}
 }
 
+func TestRetriesOfAJobComeToAnEnd(t *testing.T) {
+	t.Parallel()
+	began := time.Date(2026, 11, 30, 0, 0, 0, 0, time.UTC)
+	for after, want := range map[time.Duration]onejob.Action{72 * time.Hour: onejob.ActionAttempt, 73 * time.Hour: onejob.ActionFail} {
+		progress := history(providerSilent("primary"), providerSilent("primary"))
+		progress.Attempts[0].StartedAt, progress.Attempts[1].FinishedAt = began, began.Add(after)
+		if step := alone(1).Next(progress); step.Action != want {
+			t.Errorf("after %v: %+v, want %s", after, step, want)
+		}
+	}
+}
+
 func TestPlanDecidesOnEveryAnswer(t *testing.T) {
 	t.Parallel()
 	won := in(onejob.AttemptSucceeded, "primary")

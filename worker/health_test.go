@@ -177,6 +177,7 @@ func TestMetricsCountWhatHappens(t *testing.T) {
 	<-called
 	awaitMetric(t, url, `onejob_attempts_total{provider="mine",reason="timeout",state="unknown"} 1`)
 	awaitMetric(t, url, `onejob_attempts_unknown{age="under_1m",provider="mine"} 1`)
+	awaitMetric(t, url, `onejob_attempts_listening{provider="mine"} 1`)
 
 	late, err := jobs.Submit(t.Context(), request(`"late"`))
 	if err != nil {

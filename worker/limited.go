@@ -19,6 +19,7 @@ const limitedPollers = 2
 // worker takes more than that.
 func (w *Worker) limitedWorker(p provider.Provider) (worker.Worker, error) {
 	slots := newAttemptSlots(cmp.Or(p.Limits.Concurrent, w.config.Working), w.config.Listening)
+	w.reconciler.slots = append(w.reconciler.slots, slots)
 	options, err := w.config.temporalOptions(slots)
 	if err != nil {
 		return nil, err

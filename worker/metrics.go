@@ -20,6 +20,7 @@ type Metrics struct {
 	registry   *prometheus.Registry
 	attempts   *prometheus.CounterVec // by provider, state and reason
 	unknown    *prometheus.GaugeVec   // by provider and age; of the whole database, not of this worker
+	listening  *prometheus.GaugeVec   // by provider; of this worker
 	races      *prometheus.CounterVec // by provider of the loser
 	duplicates prometheus.Counter
 	launches   prometheus.Counter
@@ -33,6 +34,8 @@ func NewMetrics() *Metrics {
 			Help: "Changes of an attempt's state that this worker recorded, to unknown among them."}, []string{"provider", "state", "reason"}),
 		unknown: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "onejob_attempts_unknown",
 			Help: "Attempts that are unknown now, in the whole database, by the time since they started."}, []string{"provider", "age"}),
+		listening: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "onejob_attempts_listening",
+			Help: "Attempts of this worker whose provider is silent, and searches for their outcomes."}, []string{"provider"}),
 		races: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "onejob_races_lost_total",
 			Help: "Results discarded because another had won, the job was closed or the attempt given up."}, []string{"provider"}),
 		duplicates: prometheus.NewCounter(prometheus.CounterOpts{Name: "onejob_duplicates_answered_total",
@@ -40,7 +43,7 @@ func NewMetrics() *Metrics {
 		launches: prometheus.NewCounter(prometheus.CounterOpts{Name: "onejob_reconciler_launches_total",
 			Help: "Workflows that the reconciler started for open jobs that had none."}),
 	}
-	m.registry.MustRegister(m.attempts, m.unknown, m.races, m.duplicates, m.launches,
+	m.registry.MustRegister(m.attempts, m.unknown, m.listening, m.races, m.duplicates, m.launches,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -69,6 +72,13 @@ func (m *Metrics) RaceLost(provider string) { m.races.WithLabelValues(provider).
 
 // DuplicateAnswered implements [activities.Observer].
 func (m *Metrics) DuplicateAnswered() { m.duplicates.Inc() }
+
+func (m *Metrics) setListening(counts map[string]int) {
+	m.listening.Reset()
+	for provider, n := range counts {
+		m.listening.WithLabelValues(provider).Set(float64(n))
+	}
+}
 
 func (m *Metrics) setUnknown(counts []postgres.UnknownCount) {
 	m.unknown.Reset()

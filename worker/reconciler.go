@@ -13,7 +13,8 @@ import (
 // alone: Temporal refuses the second start.
 type reconciler struct {
 	Config
-	runs workflows.Runs
+	runs  workflows.Runs
+	slots []*attemptSlots
 }
 
 const (
@@ -58,6 +59,7 @@ func (r *reconciler) turn(ctx context.Context) {
 		}
 	}
 	r.countUnknown(ctx)
+	r.countListening()
 }
 
 // relaunch starts a run of the job if none is running. A failure is tried again at the
@@ -71,6 +73,14 @@ func (r *reconciler) relaunch(ctx context.Context, job *onejob.Job) {
 		r.Metrics.launches.Inc()
 		r.Logger.Info("launched a job that had no workflow", "job_id", job.ID, "status", job.Status)
 	}
+}
+
+func (r *reconciler) countListening() {
+	counts := map[string]int{}
+	for _, slots := range r.slots {
+		slots.counts(counts)
+	}
+	r.Metrics.setListening(counts)
 }
 
 func (r *reconciler) countUnknown(ctx context.Context) {

@@ -87,6 +87,15 @@ func (s *attemptSlots) ReleaseSlot(worker.SlotReleaseInfo) {
 // no number to give.
 func (s *attemptSlots) MaxSlots() int { return 0 }
 
+// counts adds to counts the attempts that listen, by provider.
+func (s *attemptSlots) counts(counts map[string]int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for provider, n := range s.listening {
+		counts[provider] += n
+	}
+}
+
 // Full implements [activities.Listening].
 func (s *attemptSlots) Full(provider string) bool {
 	s.mu.Lock()

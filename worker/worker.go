@@ -88,6 +88,7 @@ func New(config Config, options ...Option) (*Worker, error) {
 		config: config, reconciler: newReconciler(config, runs), fatal: make(chan error, 1),
 		slots: newAttemptSlots(config.Working, config.Listening), runs: runs,
 	}
+	w.reconciler.slots = []*attemptSlots{w.slots}
 	if err := w.makeWorkers(); err != nil {
 		return nil, err
 	}
