@@ -154,7 +154,8 @@ func dialTemporal(t *testing.T, address string) client.Client {
 
 // parseConfig has providers that are one simulated provider under several names: "asked"
 // can be asked what became of a call and to give it up, and so can "patient", which is not
-// asked for an hour; "again" honours keys, "calling" calls back. "dead" refuses every connection.
+// asked for an hour; "again" honours keys, "calling" calls back; "chat", "deep" and "claude"
+// are models. "dead" refuses every connection.
 func parseConfig(t *testing.T) *config.Config {
 	text := fmt.Sprintf(`
 providers:
@@ -178,12 +179,16 @@ providers:
     idempotency: {header: Idempotency-Key, window: 24h, reasks: 0}
   again: {type: http, url: %[4]q, timeout: 10s, listen_for: 1m, idempotency: {header: Idempotency-Key, window: 24h, reasks: 3}}
   calling: {type: http, url: %[6]q, timeout: 10s, listen_for: 1m, callback: {secret: "${env:CALLBACK_SECRET}"}}
+  chat: {type: openai, url: %[7]q, api_key: "${env:KEY}", model: m-large, unpriced: allow}
+  deep: {type: openai, url: %[7]q, api_key: "${env:KEY}", model: m-large, api: responses, background: true, lookup: {interval: 50ms, max_interval: 200ms}, unpriced: allow}
+  claude: {type: anthropic, url: %[8]q, api_key: "${env:KEY}", model: m-large, unpriced: allow}
   dead: {type: http, url: "http://127.0.0.1:1/v1/run", timeout: 10s, listen_for: 1m}
 kinds:
   ticket: {side_effects: external}
   free: {side_effects: none}
 worker: {heartbeat_timeout: 2s, drain: 1s}
-`, simulatorURL+"/v1/run/primary", simulatorURL+"/v1/run/fallback", simulatorURL+"/v1/run/asked", simulatorURL+"/v1/run/again", simulatorURL+"/v1/run/patient", simulatorURL+"/v1/run/calling")
+`, simulatorURL+"/v1/run/primary", simulatorURL+"/v1/run/fallback", simulatorURL+"/v1/run/asked", simulatorURL+"/v1/run/again", simulatorURL+"/v1/run/patient", simulatorURL+"/v1/run/calling",
+		simulatorURL+"/openai/v1", simulatorURL+"/anthropic")
 	c, err := config.Parse("onejob.yaml", []byte(text), func(string) (string, bool) { return callbackSecret, true })
 	if err != nil {
 		t.Fatal(err)
