@@ -93,7 +93,7 @@ func TestCheckFindsWhatIsWrong(t *testing.T) {
 				t.Errorf("%s, %s: %s is %s, want %s", name, what, c.finding, got[c.finding], c.want)
 			}
 		}
-		adapter := subject{open: open}.mustOpen(t, settings{url: "http://" + closedAddress(t)})
+		adapter := subject{open: open}.mustOpen(t, settings{url: "http://" + closedAddress})
 		got := found(t, adapter.(provider.Checker).Check(t.Context(), provider.CheckOptions{}))
 		if got["reachable"] != provider.VerdictFailed || got["credentials"] != provider.VerdictUnknown || got["lookup"] != provider.VerdictUnknown {
 			t.Errorf("%s, not reachable: %v", name, got)

@@ -165,7 +165,7 @@ func TestLookUpThatGoesWrongLeavesTheCallUnknown(t *testing.T) {
 				mustBe(t, s.mustOpen(t, settings{url: server.URL}).LookUp(t.Context(), question), row.want)
 			})
 		}
-		mustBe(t, s.mustOpen(t, settings{url: "http://" + closedAddress(t)}).LookUp(t.Context(), question), unknown(onejob.ReasonNotSent))
+		mustBe(t, s.mustOpen(t, settings{url: "http://" + closedAddress}).LookUp(t.Context(), question), unknown(onejob.ReasonNotSent))
 	}
 }
 
@@ -188,7 +188,7 @@ func TestVendorThatForgetsIsCertainOnlyWhereConfigured(t *testing.T) {
 func TestCallWithoutAReferenceCannotBeLookedUp(t *testing.T) {
 	t.Parallel()
 	for name, s := range subjects {
-		adapter := s.mustOpen(t, settings{url: "http://" + closedAddress(t)})
+		adapter := s.mustOpen(t, settings{url: "http://" + closedAddress})
 		nameless := question
 		nameless.Reference = ""
 		if adapter.CanLookUp(nameless) || adapter.LookUp(t.Context(), nameless).Certainty != provider.Unknown || adapter.Cancel(t.Context(), nameless).Verdict != provider.CancelUnasked {

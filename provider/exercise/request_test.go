@@ -191,8 +191,8 @@ func TestReAskOfEveryAdapterKnowsWhatIsNotAboutTheBytes(t *testing.T) {
 		}
 		c := call
 		c.Body = []byte(`{}`)
-		mustBe(t, s.mustOpen(t, settings{url: "http://" + closedAddress(t), key: "Idempotency-Key"}).ReAsk(t.Context(), c), unknown(onejob.ReasonNotSent))
-		mustBe(t, s.mustOpen(t, settings{url: "http://" + closedAddress(t)}).ReAsk(t.Context(), c), unknown(onejob.ReasonNotSent))
+		mustBe(t, s.mustOpen(t, settings{url: "http://" + closedAddress, key: "Idempotency-Key"}).ReAsk(t.Context(), c), unknown(onejob.ReasonNotSent))
+		mustBe(t, s.mustOpen(t, settings{url: "http://" + closedAddress}).ReAsk(t.Context(), c), unknown(onejob.ReasonNotSent))
 	})
 }
 

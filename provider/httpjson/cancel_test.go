@@ -70,9 +70,9 @@ func TestCancelThatCannotBeAskedIsNotAsked(t *testing.T) {
 		want provider.CancelVerdict
 	}{
 		"not configured": {"", question, provider.CancelUnasked},
-		"no reference":   {"http://" + closedAddress(t) + "/{ref}", nameless, provider.CancelUnasked},
-		"a location":     {"http://" + closedAddress(t) + "/{ref}", located, provider.CancelUnasked},
-		"not reachable":  {"http://" + closedAddress(t) + "/{ref}", question, provider.CancelUnsure},
+		"no reference":   {"http://" + closedAddress + "/{ref}", nameless, provider.CancelUnasked},
+		"a location":     {"http://" + closedAddress + "/{ref}", located, provider.CancelUnasked},
+		"not reachable":  {"http://" + closedAddress + "/{ref}", question, provider.CancelUnsure},
 	} {
 		adapter := newAdapter(t, httpjson.Config{URL: "http://h.invalid", Cancel: httpjson.Cancel{URL: c.url}})
 		if got := adapter.Cancel(t.Context(), c.q); got.Verdict != c.want || got.Detail == "" {

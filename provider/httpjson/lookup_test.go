@@ -166,7 +166,7 @@ func TestLookUpThatDoesNotArriveLeavesTheCallUnknown(t *testing.T) {
 	t.Parallel()
 	server := rawserver.New(t, func(c *rawserver.Conn) { c.ReadRequest() })
 	for at, want := range map[string]provider.Answer{
-		closedAddress(t): unknown(onejob.ReasonNotSent),
+		closedAddress: unknown(onejob.ReasonNotSent),
 		server.Addr:      unknown(onejob.ReasonConnectionLost),
 	} {
 		adapter := newAdapter(t, httpjson.Config{URL: "http://" + at, LookUp: httpjson.LookUp{URL: "http://" + at + "/{ref}?token=battery-staple"}})

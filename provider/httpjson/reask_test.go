@@ -101,6 +101,6 @@ func TestReAskLearnsNothingFromANoThatIsNotAboutTheBytes(t *testing.T) {
 
 func TestReAskThatDoesNotArriveLeavesTheCallUnknown(t *testing.T) {
 	t.Parallel()
-	adapter := newAdapter(t, httpjson.Config{URL: "http://" + closedAddress(t), IdempotencyHeader: "Idempotency-Key"})
+	adapter := newAdapter(t, httpjson.Config{URL: "http://" + closedAddress, IdempotencyHeader: "Idempotency-Key"})
 	mustAnswer(t, adapter.ReAsk(t.Context(), call), unknown(onejob.ReasonNotSent))
 }
