@@ -149,7 +149,7 @@ func TestAnotherAPIsAnswerIsUnknown(t *testing.T) {
 		if name == "http" {
 			continue // it takes any JSON
 		}
-		for _, body := range []string{`{}`, `[]`, `"ok"`, `{"status":"ok"}`, `{"object":"response"}`, `{"object":"response","status":"brand_new"}`, `{"type":"message_batch","id":""}`, runReply} {
+		for _, body := range []string{`{}`, `[]`, `"ok"`, `{"status":"ok"}`, `{"status":"completed"}`, `{"status":"failed"}`, `{"object":"response"}`, `{"object":"response","status":"brand_new"}`, `{"type":"message_batch","id":""}`, runReply} {
 			server := httptest.NewServer(reply{status: 200, body: body})
 			got := s.callTo(t.Context(), s.mustOpen(t, settings{url: server.URL}))
 			if got.Certainty != provider.Unknown || got.Reason != onejob.ReasonUnreadable {

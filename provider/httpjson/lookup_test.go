@@ -167,7 +167,7 @@ func TestLookUpThatDoesNotArriveLeavesTheCallUnknown(t *testing.T) {
 	server := rawserver.New(t, func(c *rawserver.Conn) { c.ReadRequest() })
 	for at, want := range map[string]provider.Answer{
 		closedAddress: unknown(onejob.ReasonNotSent),
-		server.Addr:      unknown(onejob.ReasonConnectionLost),
+		server.Addr:   unknown(onejob.ReasonConnectionLost),
 	} {
 		adapter := newAdapter(t, httpjson.Config{URL: "http://" + at, LookUp: httpjson.LookUp{URL: "http://" + at + "/{ref}?token=battery-staple"}})
 		got := adapter.LookUp(t.Context(), question)
