@@ -50,7 +50,7 @@ const (
 	firstBackoff     = time.Second // doubles with each retry
 	longestBackoff   = time.Minute
 	patience         = time.Minute    // a longer hint sends the job to the next provider, if there is one
-	retryBudget      = 72 * time.Hour // of a job: attempts that called nobody do not count, and must not go on for ever
+	retryBudget      = 72 * time.Hour // of a provider: attempts that called nobody do not count, and must not go on for ever
 )
 
 // Next returns the job's next step. It depends on nothing but its arguments, so a new
@@ -102,14 +102,14 @@ func (p Plan) hedgeProvider(attempts []Attempt) string {
 // afterFailure plans the attempt behind one that failed or was cancelled.
 func (p Plan) afterFailure(attempts []Attempt, next Step) Step {
 	last := attempts[len(attempts)-1]
-	if countTries(attempts) >= p.MaxAttempts || spent(attempts) > retryBudget {
+	if countTries(attempts) >= p.MaxAttempts {
 		return Step{Action: ActionFail}
 	}
 	fallback, hasFallback := p.fallback(attempts)
 	hint := time.Duration(last.RetryAfter)
 	failures := trailingRetryable(attempts)
-	mayRetry := last.Reason != ReasonProviderSilent && hint <= patience && countTries(failures) < triesPerProvider
-	if last.Retryable && (mayRetry || !hasFallback) {
+	mayRetry := last.Reason != ReasonProviderSilent && hint <= patience && countHandedOver(failures) < triesPerProvider
+	if last.Retryable && (mayRetry || !hasFallback) && spent(failures) <= retryBudget {
 		next.Provider, next.Role = last.Provider, "retry"
 		next.After = max(hint, p.backoff(next.Number, len(failures)))
 		return next
@@ -133,11 +133,25 @@ func (p Plan) fallback(attempts []Attempt) (string, bool) {
 	return p.Providers[tried+1], true
 }
 
+// calledNobody are the reasons of attempts for which no provider was called at all: not by
+// its own fault, nor that of the network.
+var calledNobody = []Reason{ReasonNeverStarted, ReasonProviderSilent, ReasonUnknownProvider}
+
 // countTries counts the attempts against MaxAttempts. One that called nobody tried
 // nothing.
 func countTries(attempts []Attempt) (n int) {
 	for _, a := range attempts {
-		if a.Reason != ReasonNeverStarted && a.Reason != ReasonProviderSilent {
+		if !slices.Contains(calledNobody, a.Reason) {
+			n++
+		}
+	}
+	return n
+}
+
+// countHandedOver counts the attempts that a worker took up.
+func countHandedOver(attempts []Attempt) (n int) {
+	for _, a := range attempts {
+		if a.Reason != ReasonNeverStarted {
 			n++
 		}
 	}
@@ -146,6 +160,9 @@ func countTries(attempts []Attempt) (n int) {
 
 // spent returns the time from the start of the first attempt to the end of the last one.
 func spent(attempts []Attempt) time.Duration {
+	if len(attempts) == 0 {
+		return 0
+	}
 	return attempts[len(attempts)-1].FinishedAt.Sub(attempts[0].StartedAt)
 }
 

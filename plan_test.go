@@ -37,6 +37,12 @@ func providerSilent(provider string) onejob.Attempt {
 	return a
 }
 
+func unknownProvider(provider string) onejob.Attempt {
+	a := retryable(provider)
+	a.Reason = onejob.ReasonUnknownProvider
+	return a
+}
+
 func in(state onejob.AttemptState, provider string) onejob.Attempt {
 	return onejob.Attempt{Provider: provider, State: state}
 }
@@ -113,14 +119,27 @@ func TestPlanStartsOneHedgeBesideASilentAttempt(t *testing.T) {
 	}
 }
 
-func TestRetriesOfAJobComeToAnEnd(t *testing.T) {
+func TestRetriesOnAProviderComeToAnEnd(t *testing.T) {
 	t.Parallel()
 	began := time.Date(2026, 11, 30, 0, 0, 0, 0, time.UTC)
-	for after, want := range map[time.Duration]onejob.Action{72 * time.Hour: onejob.ActionAttempt, 73 * time.Hour: onejob.ActionFail} {
-		progress := history(providerSilent("primary"), providerSilent("primary"))
-		progress.Attempts[0].StartedAt, progress.Attempts[1].FinishedAt = began, began.Add(after)
-		if step := alone(1).Next(progress); step.Action != want {
-			t.Errorf("after %v: %+v, want %s", after, step, want)
+	lasting := func(d time.Duration, attempts ...onejob.Attempt) onejob.Progress {
+		p := history(attempts...)
+		p.Attempts[0].StartedAt, p.Attempts[len(attempts)-1].FinishedAt = began, began.Add(d)
+		return p
+	}
+	for _, c := range []struct {
+		why      string
+		plan     onejob.Plan
+		progress onejob.Progress
+		want     onejob.Action
+	}{
+		{"within three days", alone(1), lasting(72*time.Hour, providerSilent("primary"), providerSilent("primary")), onejob.ActionAttempt},
+		{"after three days", alone(1), lasting(73*time.Hour, providerSilent("primary"), providerSilent("primary")), onejob.ActionFail},
+		{"a fallback is left however long the primary was unknown", threeProviders(3), lasting(100*time.Hour, rejected("primary")), onejob.ActionAttempt},
+		{"and after retries without end", threeProviders(3), lasting(100*time.Hour, retryable("primary"), retryable("primary")), onejob.ActionAttempt},
+	} {
+		if step := c.plan.Next(c.progress); step.Action != c.want {
+			t.Errorf("%s: %+v, want %s", c.why, step, c.want)
 		}
 	}
 }
@@ -150,6 +169,8 @@ func TestPlanNamesTheNextStep(t *testing.T) {
 		{"twice without effect: the fallback", threeProviders(3), history(retryable("primary"), retryable("primary")), attempt(3, "second", "fallback")},
 		{"not called, for its silence to others: the fallback at once", threeProviders(3), history(providerSilent("primary")), attempt(2, "second", "fallback")},
 		{"not called and no fallback: the same provider, as often as it takes", alone(1), history(providerSilent("primary"), providerSilent("primary")), attempt(3, "primary", "retry")},
+		{"a worker did not know the provider: another may", alone(1), history(unknownProvider("primary"), unknownProvider("primary")), attempt(3, "primary", "retry")},
+		{"two workers did not know the provider: the fallback", threeProviders(3), history(unknownProvider("primary"), unknownProvider("primary")), attempt(3, "second", "fallback")},
 		{"a final no: the fallback at once", threeProviders(3), history(rejected("primary")), attempt(2, "second", "fallback")},
 		{"a retry that ends in a final no: the fallback", threeProviders(3), history(retryable("primary"), rejected("primary")), attempt(3, "second", "fallback")},
 		{"the fallback is retried too", threeProviders(9), history(rejected("primary"), retryable("second")), attempt(3, "second", "retry")},

@@ -2,9 +2,11 @@ package activities
 
 import (
 	"context"
+	"slices"
 
 	"github.com/google/uuid"
 
+	"github.com/onejob/onejob"
 	"github.com/onejob/onejob/postgres"
 	"github.com/onejob/onejob/provider"
 )
@@ -63,12 +65,13 @@ func (a *Activities) liveAttempt(ctx context.Context, in CancelInput) (postgres.
 	if err != nil {
 		return postgres.Sought{}, err
 	}
-	for _, attempt := range attempts {
-		if !attempt.State.Final() && (in.Number == 0 || in.Number == attempt.Number) {
-			return a.Store.SoughtAttempt(ctx, in.JobID, attempt.Number)
-		}
+	i := slices.IndexFunc(attempts, func(attempt onejob.Attempt) bool {
+		return attempt.Unresolved() && (in.Number == 0 || in.Number == attempt.Number)
+	})
+	if i < 0 || attempts[i].State.Final() {
+		return postgres.Sought{}, nil
 	}
-	return postgres.Sought{}, nil
+	return a.Store.SoughtAttempt(ctx, in.JobID, attempts[i].Number)
 }
 
 // cancelCall asks once.

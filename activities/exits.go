@@ -100,15 +100,22 @@ func question(jobID string, a postgres.Sought) provider.Question {
 	}
 }
 
-// requestToKeep returns what keeps the bytes of a call that may be asked again.
-func (e *execution) requestToKeep() func(kind string, input json.RawMessage) ([]byte, error) {
+// requestToKeep returns what keeps the bytes of a call that may be asked again. Of a call
+// that the adapter will refuse to send there are none.
+func (e *execution) requestToKeep() func(kind string, input json.RawMessage) []byte {
 	again, policy := reAsker(e.provider)
 	if policy == nil {
 		return nil
 	}
-	return func(kind string, input json.RawMessage) ([]byte, error) {
-		return again.Body(provider.Call{
+	return func(kind string, input json.RawMessage) (body []byte) {
+		var panicked provider.Answer
+		defer e.recoverAdapter(e.in.JobID, e.in.Number, &panicked)
+		body, err := again.Body(provider.Call{
 			JobID: e.in.JobID, Attempt: e.in.Number, Kind: kind, Input: input, IdempotencyKey: idempotencyKey(e.in.JobID, e.in.Number),
 		})
+		if err != nil {
+			return nil
+		}
+		return body
 	}
 }

@@ -26,12 +26,15 @@ func (e *execution) follow(ctx context.Context, reference string) provider.Answe
 		return awaited
 	}
 	began := time.Now()
-	for pause := newPause(policy.Interval, policy.MaxInterval); pause.wait(ctx); {
+	pause := newPause(policy.Interval, policy.MaxInterval)
+	for wait := pause.draw(); rest(ctx, wait); {
 		q.Age = time.Since(began)
-		if answer := e.lookUp(ctx, looker, q); final(answer) {
+		answer := e.lookUp(ctx, looker, q)
+		if final(answer) {
 			answer.Reference = reference
 			return answer
 		}
+		wait = max(pause.draw(), answer.RetryAfter)
 	}
 	return awaited
 }

@@ -44,9 +44,10 @@ func (a *Activities) SeekOutcome(ctx context.Context, in SeekInput) (SeekReport,
 	defer endAfterStop(ctx, a.Drain, hangUp)()
 	s := &seeker{Activities: a, in: in, token: uuid.NewString()}
 	defer heartbeat(ctx, s.howFar)()
-	defer s.giveWay()()
-	for pause := newPause(time.Duration(in.Exits.Interval), time.Duration(in.Exits.MaxInterval)); ; {
-		if !s.rest(patient, pause.draw()) {
+	defer a.Listening.Begin(in.Provider)() // it waits most of its time: others may work in its place
+	pause := newPause(time.Duration(in.Exits.Interval), time.Duration(in.Exits.MaxInterval))
+	for wait := pause.draw(); ; {
+		if !s.rest(patient, wait) {
 			return SeekReport{}, context.Cause(patient)
 		}
 		sought, err := retried(ctx, func(ctx context.Context) (postgres.Sought, error) {
@@ -62,6 +63,7 @@ func (a *Activities) SeekOutcome(ctx context.Context, in SeekInput) (SeekReport,
 		if known, err := s.take(ctx, sought, answer); known || err != nil {
 			return SeekReport{}, TemporalError(err)
 		}
+		wait = max(pause.draw(), answer.RetryAfter)
 	}
 }
 
@@ -85,15 +87,6 @@ func (s *seeker) howFar() []any {
 		return []any{*p}
 	}
 	return nil
-}
-
-// giveWay lets others work in the search's place, which waits most of its time, unless as
-// many wait for the provider as may.
-func (s *seeker) giveWay() (takeBack func()) {
-	if s.Listening.Full(s.in.Provider) {
-		return func() {}
-	}
-	return s.Listening.Begin(s.in.Provider)
 }
 
 // rest waits until the next question. It returns false if ctx ended.

@@ -22,7 +22,7 @@ type Start struct {
 
 	// Request returns the bytes to keep for a re-ask, of what the call will send; nil, or
 	// returning nil: none are kept. It must not wait for anything.
-	Request func(kind string, input json.RawMessage) ([]byte, error)
+	Request func(kind string, input json.RawMessage) []byte
 
 	MostAtOnce int // attempts on the provider under way at once; 0: no bound
 }
@@ -99,10 +99,7 @@ var errNothingStarted = errors.New("nothing started")
 func insertAttempt(ctx context.Context, tx pgx.Tx, a Start, t turn) (bool, error) {
 	var request []byte
 	if a.Request != nil {
-		var err error
-		if request, err = a.Request(t.kind, t.input); err != nil {
-			return false, err
-		}
+		request = a.Request(t.kind, t.input)
 	}
 	tag, err := tx.Exec(ctx, `
 		INSERT INTO attempts (job_id, number, lane, provider, job_version, execution, request)

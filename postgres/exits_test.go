@@ -26,7 +26,7 @@ func (r rig) sending(t testing.TB) attempt {
 	t.Helper()
 	job := r.accepted(t)
 	s := startOf(job, 1, 0)
-	s.Request = func(kind string, input json.RawMessage) ([]byte, error) { return append([]byte(kind), input...), nil }
+	s.Request = func(kind string, input json.RawMessage) []byte { return append([]byte(kind), input...) }
 	if started, err := r.store.StartAttemptIfNoneLives(t.Context(), s); err != nil || !started.Mine {
 		t.Fatalf("start: %+v, %v", started, err)
 	}

@@ -7,8 +7,8 @@ import (
 	"github.com/onejob/onejob"
 )
 
-// mostReferenceBytes bounds a provider's own name for a call.
-const mostReferenceBytes = 2000
+// MaxReferenceBytes bounds a provider's own name for a call.
+const MaxReferenceBytes = 2 << 10
 
 // Checked returns the answer as it may be recorded, whatever the adapter returned: a
 // success has a result within the limits, everything else has a reason, an acceptance
@@ -17,7 +17,7 @@ const mostReferenceBytes = 2000
 func (a Answer) Checked(limits onejob.Limits) Answer {
 	a.Detail = Secrets{}.Clean(a.Detail)
 	a.RetryAfter = max(0, a.RetryAfter)
-	if !isText(a.Reference, mostReferenceBytes) {
+	if !isText(a.Reference, MaxReferenceBytes) {
 		a.Reference = ""
 	}
 	if !isText(string(a.Reason), onejob.MaxOwnerBytes) {

@@ -3,9 +3,13 @@ package workflows
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"slices"
+	"strings"
 	"time"
 
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/onejob/onejob"
@@ -113,10 +117,17 @@ func (j *jobRun) rest(ctx workflow.Context, step onejob.Step) (rested bool, err 
 	if left <= 0 {
 		return true, nil
 	}
+	if j.shouldContinueAsNew(ctx) && workflow.GetVersion(ctx, changeRest, workflow.DefaultVersion, 1) != workflow.DefaultVersion {
+		return false, workflow.NewContinueAsNewError(ctx, JobType, j.adopting())
+	}
 	workflow.SetCurrentDetails(ctx, j.restDetails(step))
 	interrupted, err := workflow.AwaitWithTimeout(ctx, left, j.hasNews)
 	return !interrupted, err
 }
+
+// changeRest is the version from which a run with a long history goes on as a new one
+// before it rests.
+const changeRest = "continue-at-rest"
 
 // launch starts the attempt's activity. What becomes of it arrives in land.
 func (j *jobRun) launch(ctx workflow.Context, step onejob.Step) {
@@ -145,6 +156,7 @@ func (j *jobRun) land(step onejob.Step, r activities.AttemptReport, err error) {
 	case final(err):
 		j.broken = err
 	case err != nil:
+		j.leaveQueue(step, err)
 		j.fences = append(j.fences, postgres.Fence{Number: step.Number, Lane: step.Lane, Provider: step.Provider})
 		j.stale = true
 	case r.Adopt || known < 0 || r.Attempt.Number != step.Number || !slices.Contains(onejob.AttemptStates(), r.Attempt.State):
@@ -154,6 +166,16 @@ func (j *jobRun) land(step onejob.Step, r activities.AttemptReport, err error) {
 		j.progress.Attempts[known] = r.Attempt
 		j.landed = true
 		j.endSearches()
+	}
+}
+
+// leaveQueue lets the next attempt go where all others go, if this one waited in its
+// provider's queue in vain: the provider may have no limits any more, and its queue no
+// worker.
+func (j *jobRun) leaveQueue(step onejob.Step, err error) {
+	timeout, ok := errors.AsType[*temporal.TimeoutError](err)
+	if ok && timeout.TimeoutType() == enumspb.TIMEOUT_TYPE_SCHEDULE_TO_START {
+		j.ref.Limited = slices.DeleteFunc(j.ref.Limited, func(name string) bool { return name == step.Provider })
 	}
 }
 
@@ -195,6 +217,7 @@ func (j *jobRun) wait(ctx workflow.Context, step onejob.Step) error {
 // showUnknown shows the unknown attempts, and what is tried for them. An attempt that
 // nobody listens to is made unknown by reading the rows.
 func (j *jobRun) showUnknown(ctx workflow.Context) (unknown bool, err error) {
+	var details []string
 	for _, a := range j.progress.AllUnresolved() {
 		if a.State != onejob.AttemptUnknown {
 			_, ours := j.underway[a.Number]
@@ -207,10 +230,12 @@ func (j *jobRun) showUnknown(ctx workflow.Context) (unknown bool, err error) {
 		if err := j.seek(ctx, a); err != nil {
 			return true, err
 		}
-		unknown = true
-		workflow.SetCurrentDetails(ctx, j.unknownDetails(a))
+		details = append(details, j.unknownDetails(a))
 	}
-	return unknown, nil
+	if len(details) > 0 {
+		workflow.SetCurrentDetails(ctx, strings.Join(details, "\n"))
+	}
+	return len(details) > 0, nil
 }
 
 // awaitNewsOrLook waits for news, until the hedge is due if it is above 0, and at most
@@ -227,6 +252,7 @@ func (j *jobRun) awaitNewsOrLook(ctx workflow.Context, hedge time.Duration) erro
 	case look != hedge:
 		j.looks++
 		j.stale = true
+		j.forgetEndedSearches()
 	}
 	return cmp.Or(err, j.broken)
 }

@@ -31,8 +31,8 @@ func (j *jobRun) attemptOptions(step onejob.Step) workflow.ActivityOptions {
 	return options
 }
 
-// longestQueueing is when an attempt that waits for a limited provider is handed out anew:
-// nobody may poll its queue any more, since the configuration has changed.
+// longestQueueing is when an attempt that waits for a limited provider is handed out anew, in
+// the common queue: nobody may poll its own any more, since the configuration has changed.
 const longestQueueing = 24 * time.Hour
 
 // registerOptions have no end: while Postgres is away, the run waits for it.

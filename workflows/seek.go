@@ -67,8 +67,7 @@ func (j *jobRun) launchSearch(ctx workflow.Context, a onejob.Attempt, s *search)
 		JobID: j.ref.JobID, Number: a.Number, Provider: a.Provider, Exits: s.exits, Listening: s.listening, ListenFor: j.ref.ListenFor,
 	})
 	workflow.Go(ctx, func(ctx workflow.Context) {
-		var r activities.SeekReport
-		err := report.Get(ctx, &r)
+		err := report.Get(ctx, nil)
 		if s.cancel == nil {
 			return // it was ended: the outcome came another way
 		}
@@ -108,6 +107,16 @@ func (j *jobRun) endSearch(number int) {
 		cancel()
 	}
 	delete(j.searches, number)
+}
+
+// forgetEndedSearches lets those that are over begin anew: a configuration may have
+// changed, or another worker have what this one lacked.
+func (j *jobRun) forgetEndedSearches() {
+	for _, number := range workflow.DeterministicKeys(j.searches) {
+		if j.searches[number].cancel == nil {
+			delete(j.searches, number)
+		}
+	}
 }
 
 // searching says that a search is under way.

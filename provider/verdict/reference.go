@@ -3,16 +3,15 @@ package verdict
 import (
 	"strings"
 	"unicode/utf8"
-)
 
-// longestReference bounds, in bytes, what a provider may call our request.
-const longestReference = 2 << 10
+	"github.com/onejob/onejob/provider"
+)
 
 // FirstReference returns the first of the names that can be one for a call, "" if none
 // can: one word of valid UTF-8, at most 2 KiB.
 func FirstReference(names ...string) string {
 	for _, name := range names {
-		if name != "" && len(name) <= longestReference && utf8.ValidString(name) && oneWord(name) {
+		if name != "" && len(name) <= provider.MaxReferenceBytes && utf8.ValidString(name) && oneWord(name) {
 			return name
 		}
 	}
