@@ -19,7 +19,7 @@ var mayImport = map[string][]string{
 	"activities": {"", "provider", "postgres"},
 	"workflows":  {"", "postgres", "activities"},
 	"starter":    {"", "postgres", "workflows"},
-	"callbacks":  {"", "provider", "postgres"},
+	"callbacks":  {"", "provider", "postgres", "activities"},
 	"worker":     {"", "provider", "postgres", "activities", "callbacks", "workflows"},
 	"config":     {"", "provider"},
 	"simulator":  {},

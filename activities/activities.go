@@ -43,6 +43,9 @@ type Listening interface {
 	Full(provider string) bool
 	// Begin counts one more, until end is called.
 	Begin(provider string) (end func())
+	// BeginSearch counts a search for an outcome, until end is called. It returns false if
+	// there are as many as may be.
+	BeginSearch() (end func(), ok bool)
 }
 
 // Activities are registered with a worker; the workflow names them by method.

@@ -37,8 +37,8 @@ func (a *Activities) CancelAtProvider(ctx context.Context, in CancelInput) error
 // answered before.
 func (a *Activities) cancelGivenUp(ctx context.Context, jobID string, attempt int) error {
 	sought, err := a.Store.SoughtAttempt(ctx, jobID, attempt)
-	if err != nil || sought.CancelAsked {
-		return err
+	if err != nil || sought.CancelAsked || sought.State != onejob.AttemptCancelled {
+		return err // what has its outcome another way is not to be cancelled
 	}
 	_, _, err = a.askToCancel(ctx, jobID, sought)
 	return err
@@ -51,7 +51,7 @@ func (a *Activities) askToCancel(ctx context.Context, jobID string, sought postg
 	if !ok {
 		return "", p, nil
 	}
-	said := a.cancelCall(ctx, canceller, question(jobID, sought))
+	said := a.cancelCall(ctx, canceller, question(p, jobID, sought))
 	if said.Verdict == provider.CancelUnasked {
 		return "", p, nil
 	}
@@ -86,7 +86,7 @@ func (a *Activities) cancelCall(ctx context.Context, canceller provider.Cancelle
 
 // lookUpOnce asks what became of a call that is done, and records it.
 func (a *Activities) lookUpOnce(ctx context.Context, p provider.Provider, jobID string, sought postgres.Sought) error {
-	q := question(jobID, sought)
+	q := question(p, jobID, sought)
 	looker, policy := lookUpper(p)
 	if policy == nil || !looker.CanLookUp(q) {
 		return nil

@@ -2,6 +2,7 @@ package activities
 
 import (
 	"context"
+	"errors"
 	"runtime/debug"
 	"time"
 
@@ -83,7 +84,7 @@ func (e *execution) start(ctx context.Context) (started postgres.Started, err er
 	ctx, release := untilWorkerStops(ctx)
 	defer release()
 	for pause := newPause(firstBusyPause, longestBusyPause); ; {
-		if started, err = e.tryStart(); err != nil || !started.Busy || !pause.wait(ctx) {
+		if started, err = e.tryStart(ctx); err != nil || !started.Busy || !pause.wait(ctx) {
 			return started, err
 		}
 	}
@@ -94,12 +95,16 @@ const (
 	longestBusyPause = 2 * time.Second
 )
 
-func (e *execution) tryStart() (postgres.Started, error) {
-	return retried(e.alive, func(ctx context.Context) (postgres.Started, error) {
+// tryStart asks until it is known. When Temporal has given up on the execution, an answer
+// by which nothing was committed is enough: the place is for others.
+func (e *execution) tryStart(ctx context.Context) (postgres.Started, error) {
+	return retriedWhile(e.alive, func(err error) bool {
+		return ctx.Err() == nil || errors.Is(err, onejob.ErrServerUnreachable)
+	}, func(ctx context.Context) (postgres.Started, error) {
 		return e.Store.StartAttemptIfNoneLives(ctx, postgres.Start{
 			JobID: e.in.JobID, WorkflowID: e.workflowID, Number: e.in.Number, Lane: e.in.Lane,
 			Provider: e.in.Provider, Execution: e.token, Request: e.requestToKeep(),
-			MostAtOnce: e.provider.Limits.Concurrent,
+			SentTo: destination(e.provider), MostAtOnce: e.provider.Limits.Concurrent,
 		})
 	})
 }

@@ -45,10 +45,10 @@ func (a *Activities) exitsOf(jobID string, sought postgres.Sought) Exits {
 		return Exits{}
 	}
 	var exits Exits
-	if looker, policy := lookUpper(p); policy != nil && looker.CanLookUp(question(jobID, sought)) {
+	if looker, policy := lookUpper(p); policy != nil && looker.CanLookUp(question(p, jobID, sought)) {
 		exits.LookUp, exits.Interval, exits.MaxInterval = true, onejob.Duration(policy.Interval), onejob.Duration(policy.MaxInterval)
 	}
-	if _, policy := reAsker(p); policy != nil && mayReAsk(policy, sought) {
+	if _, policy := reAsker(p); policy != nil && mayReAsk(p, sought) {
 		exits.ReAsk = true
 		if !exits.LookUp {
 			exits.Interval, exits.MaxInterval = onejob.Duration(firstReAsk), onejob.Duration(longestReAsk)
@@ -60,10 +60,10 @@ func (a *Activities) exitsOf(jobID string, sought postgres.Sought) Exits {
 
 // callbackURL is where the provider may tell the outcome; empty: nowhere.
 func (a *Activities) callbackURL(p provider.Provider, jobID string, attempt int) string {
-	if _, reads := p.Adapter.(provider.CallbackReader); !reads || p.Callback == nil || a.Callbacks == "" {
+	if _, reads := p.Adapter.(provider.CallbackReader); !reads || p.Callback == nil || len(p.Callback.Secrets) == 0 || a.Callbacks == "" {
 		return ""
 	}
-	return strings.TrimSuffix(a.Callbacks, "/") + provider.CallbackPath(p.Name, jobID, attempt)
+	return strings.TrimSuffix(a.Callbacks, "/") + provider.CallbackPath(p.Name, jobID, attempt, p.Callback.Secrets[0])
 }
 
 const (
@@ -74,7 +74,7 @@ const (
 // lookUpper returns nil for the policy if the provider is not to be asked.
 func lookUpper(p provider.Provider) (provider.LookUpper, *provider.LookUpPolicy) {
 	looker, ok := p.Adapter.(provider.LookUpper)
-	if !ok {
+	if !ok || p.LookUp == nil {
 		return nil, nil
 	}
 	return looker, p.LookUp
@@ -83,21 +83,34 @@ func lookUpper(p provider.Provider) (provider.LookUpper, *provider.LookUpPolicy)
 // reAsker returns nil for the policy if the provider is not to be asked again.
 func reAsker(p provider.Provider) (provider.ReAsker, *provider.ReAskPolicy) {
 	again, ok := p.Adapter.(provider.ReAsker)
-	if !ok {
+	if !ok || p.ReAsk == nil {
 		return nil, nil
 	}
 	return again, p.ReAsk
 }
 
-func mayReAsk(policy *provider.ReAskPolicy, a postgres.Sought) bool {
-	return a.Kept && a.ReAsks < policy.Most && a.Age < policy.Window
+func mayReAsk(p provider.Provider, a postgres.Sought) bool {
+	return a.Kept && a.ReAsks < p.ReAsk.Most && a.Age < p.ReAsk.Window && a.SentTo == destination(p)
 }
 
-// question is how the provider is asked about the attempt.
-func question(jobID string, a postgres.Sought) provider.Question {
-	return provider.Question{
+// destination says where the provider's calls go; empty: it does not tell.
+func destination(p provider.Provider) string {
+	if d, ok := p.Adapter.(provider.Destined); ok {
+		return d.Destination()
+	}
+	return ""
+}
+
+// question is how the provider is asked about the attempt. At another place than the call
+// went to, its absence says nothing, however old it is.
+func question(p provider.Provider, jobID string, a postgres.Sought) provider.Question {
+	q := provider.Question{
 		JobID: jobID, Attempt: a.Number, IdempotencyKey: idempotencyKey(jobID, a.Number), Reference: a.Reference, Age: a.Age,
 	}
+	if a.SentTo != destination(p) {
+		q.Age = 0
+	}
+	return q
 }
 
 // requestToKeep returns what keeps the bytes of a call that may be asked again. Of a call

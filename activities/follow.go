@@ -14,10 +14,14 @@ import (
 // is left to do here is to be silent until ctx ends.
 func (e *execution) follow(ctx context.Context, reference string) provider.Answer {
 	awaited := provider.Answer{Certainty: provider.Unknown, Reason: onejob.ReasonAwaitingAnswer, Reference: reference}
-	if _, err := retried(ctx, func(ctx context.Context) (struct{}, error) {
-		return struct{}{}, e.Store.MarkRunningIfStarting(ctx, e.in.JobID, e.in.Number, reference)
-	}); err != nil {
+	late, err := retried(ctx, func(ctx context.Context) (bool, error) {
+		return e.Store.MarkRunningIfStarting(ctx, e.in.JobID, e.in.Number, reference)
+	})
+	if err != nil {
 		return awaited
+	}
+	if late {
+		e.tell() // the workflow looks for the ways out again
 	}
 	q := provider.Question{JobID: e.in.JobID, Attempt: e.in.Number, IdempotencyKey: idempotencyKey(e.in.JobID, e.in.Number), Reference: reference}
 	looker, policy := lookUpper(e.provider)

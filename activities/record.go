@@ -57,28 +57,36 @@ type recorder struct {
 // writeOutcome records a final answer, for as long as that takes. One that comes after
 // the attempt's outcome is dropped, and counted if it was a result.
 func (r recorder) writeOutcome(ctx context.Context, answer provider.Answer) (postgres.Recorded, error) {
-	if answer.Certainty == provider.Succeeded && answer.Usage == nil {
-		answer.Usage = provider.EstimateUsage(r.input, len(answer.Result))
-	}
-	usage, err := answer.Usage.JSON()
+	outcome, err := OutcomeOf(answer, r.input, r.token)
 	if err != nil {
 		return postgres.Recorded{}, err
-	}
-	outcome := postgres.Outcome{
-		State: onejob.AttemptFailed, Reason: answer.Reason, Detail: answer.Detail, Retryable: answer.Retryable, RetryAfter: answer.RetryAfter,
-		Reference: answer.Reference, Usage: usage, RecordedBy: r.token,
-	}
-	if answer.Certainty == provider.Succeeded {
-		outcome.State, outcome.Reason, outcome.Retryable, outcome.Result = onejob.AttemptSucceeded, "", false, answer.Result
 	}
 	recorded, err := retried(ctx, func(ctx context.Context) (postgres.Recorded, error) {
 		return r.Store.RecordOutcomeIfLive(ctx, r.jobID, r.attempt, outcome)
 	})
-	if answer.Certainty == provider.Succeeded && (recorded.Late || recorded.Attempt.Discarded) {
+	if outcome.State == onejob.AttemptSucceeded && (recorded.Late || recorded.Attempt.Discarded) {
 		r.Observer.RaceLost(r.provider)
 		r.Logger.Warn("result discarded: it came too late", "job_id", r.jobID, "attempt", r.attempt, "attempt_state", recorded.Attempt.State)
 	}
 	return recorded, err
+}
+
+// OutcomeOf returns a final answer as it is recorded on behalf of by. What a success used
+// and did not tell is estimated, from the bytes of the job's input among others.
+func OutcomeOf(answer provider.Answer, inputBytes int, by string) (postgres.Outcome, error) {
+	o := postgres.Outcome{
+		State: onejob.AttemptFailed, Reason: answer.Reason, Detail: answer.Detail, Retryable: answer.Retryable, RetryAfter: answer.RetryAfter,
+		Reference: answer.Reference, RecordedBy: by,
+	}
+	if answer.Certainty == provider.Succeeded {
+		o.State, o.Reason, o.Retryable, o.RetryAfter, o.Result = onejob.AttemptSucceeded, "", false, 0, answer.Result
+		if answer.Usage == nil {
+			answer.Usage = provider.EstimateUsage(inputBytes, len(answer.Result))
+		}
+	}
+	var err error
+	o.Usage, err = answer.Usage.JSON()
+	return o, err
 }
 
 // observe counts the state that an attempt came into by what was recorded.
@@ -92,9 +100,14 @@ func (a *Activities) observe(provider string, recorded postgres.Recorded) {
 // take tomorrow, after somebody mended it; an answer that was paid for waits for that.
 // Only what can never be is given up.
 func retried[T any](ctx context.Context, do func(context.Context) (T, error)) (T, error) {
+	return retriedWhile(ctx, func(error) bool { return true }, do)
+}
+
+// retriedWhile is retried as long as worth says that the error is worth another try.
+func retriedWhile[T any](ctx context.Context, worth func(error) bool, do func(context.Context) (T, error)) (T, error) {
 	for wait := 50 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
 		result, err := once(ctx, do)
-		if err == nil || errors.Is(err, onejob.ErrNotFound) || errors.Is(err, onejob.ErrIdentityMismatch) {
+		if err == nil || errors.Is(err, onejob.ErrNotFound) || errors.Is(err, onejob.ErrIdentityMismatch) || !worth(err) {
 			return result, err
 		}
 		pause := time.NewTimer(wait)

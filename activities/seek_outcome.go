@@ -3,6 +3,7 @@ package activities
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -44,7 +45,11 @@ func (a *Activities) SeekOutcome(ctx context.Context, in SeekInput) (SeekReport,
 	defer endAfterStop(ctx, a.Drain, hangUp)()
 	s := &seeker{Activities: a, in: in, token: uuid.NewString()}
 	defer heartbeat(ctx, s.howFar)()
-	defer a.Listening.Begin(in.Provider)() // it waits most of its time: others may work in its place
+	end, ok := a.Listening.BeginSearch() // it waits most of its time: others may work in its place
+	if !ok {
+		return SeekReport{}, errTooManySearches
+	}
+	defer end()
 	pause := newPause(time.Duration(in.Exits.Interval), time.Duration(in.Exits.MaxInterval))
 	for wait := pause.draw(); ; {
 		if !s.rest(patient, wait) {
@@ -55,6 +60,9 @@ func (a *Activities) SeekOutcome(ctx context.Context, in SeekInput) (SeekReport,
 		})
 		if err != nil || sought.State != onejob.AttemptUnknown {
 			return SeekReport{}, TemporalError(err)
+		}
+		if err := s.canDoWhatWasPromised(sought); err != nil {
+			return SeekReport{}, err
 		}
 		answer, asked := s.ask(ctx, sought)
 		if !asked {
@@ -100,13 +108,22 @@ func (s *seeker) rest(ctx context.Context, wait time.Duration) bool {
 	return rest(ctx, wait)
 }
 
+// canDoWhatWasPromised returns an error, after which another worker goes on, if this one's
+// configuration lacks the way out by which the search began.
+func (s *seeker) canDoWhatWasPromised(sought postgres.Sought) error {
+	p, ok := s.Providers.Get(sought.Provider)
+	looker, _ := lookUpper(p)
+	again, _ := reAsker(p)
+	if !ok || s.in.Exits.LookUp && looker == nil || s.in.Exits.ReAsk && !s.in.Exits.LookUp && again == nil {
+		return fmt.Errorf("this worker's onejob.yaml has no way to ask provider %q: another one goes on", sought.Provider)
+	}
+	return nil
+}
+
 // ask asks the provider once. It returns false if there is no way to.
 func (s *seeker) ask(ctx context.Context, sought postgres.Sought) (answer provider.Answer, asked bool) {
-	p, ok := s.Providers.Get(sought.Provider)
-	if !ok {
-		return answer, false
-	}
-	q := question(s.in.JobID, sought)
+	p, _ := s.Providers.Get(sought.Provider)
+	q := question(p, s.in.JobID, sought)
 	if looker, policy := lookUpper(p); policy != nil && looker.CanLookUp(q) {
 		answer, asked = s.lookUp(ctx, looker, q), true
 	}
@@ -122,7 +139,7 @@ func (s *seeker) ask(ctx context.Context, sought postgres.Sought) (answer provid
 // askAgain sends what was sent, under the same key. It returns false if it may not.
 func (s *seeker) askAgain(ctx context.Context, p provider.Provider, sought postgres.Sought) (answer provider.Answer, asked bool) {
 	again, policy := reAsker(p)
-	if policy == nil || !mayReAsk(policy, sought) {
+	if policy == nil || !mayReAsk(p, sought) {
 		return answer, false
 	}
 	body, err := s.Store.CountReAskIfUnknown(ctx, s.in.JobID, s.in.Number, policy.Window, policy.Most)
@@ -172,6 +189,8 @@ func (s *seeker) keepReference(ctx context.Context, sought postgres.Sought, answ
 		postgres.Silence{Reason: onejob.ReasonInProgress, Detail: answer.Detail, Reference: answer.Reference})
 	return err
 }
+
+var errTooManySearches = errors.New("this worker has as many searches as it may: another one goes on, or this one later")
 
 var errWorkerStops = errors.New("the worker stops: another one goes on")
 

@@ -10,16 +10,19 @@
 //	200  it resolved the attempt, said that it is in progress, or was heard before
 //	400  a header is missing, or the body is no outcome
 //	401  the signature does not hold, or its time is more than five minutes off
-//	404  the provider has no such attempt, or no callbacks are configured for it
+//	404  the provider has no such attempt, its token is another, or no callbacks are
+//	     configured for it
 //	410  the attempt has its outcome: nothing was changed, no further callback will
 //	413  the body is longer than a result may be
 //	503  Postgres does not answer: send it again
 //
-// It imports the domain, provider and postgres, and nothing else of this module.
+// It imports the domain, provider, postgres and activities, and nothing else of this
+// module.
 package callbacks
 
 import (
 	"context"
+	"crypto/hmac"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -55,13 +58,20 @@ type Observer interface {
 	RaceLost(provider string)
 }
 
-type receiver struct{ Options }
+// mostBodies bounds the callbacks whose bodies are held at once. The others wait, until the
+// server's time for them is over.
+const mostBodies = 32
+
+type receiver struct {
+	Options
+	bodies chan struct{}
+}
 
 // New returns the handler of the callbacks.
 func New(o Options) http.Handler {
-	r := &receiver{o}
+	r := &receiver{o, make(chan struct{}, mostBodies)}
 	mux := http.NewServeMux()
-	mux.HandleFunc("POST /v1/callbacks/{provider}/{job}/{attempt}", func(w http.ResponseWriter, req *http.Request) {
+	mux.HandleFunc("POST /v1/callbacks/{provider}/{job}/{attempt}/{token}", func(w http.ResponseWriter, req *http.Request) {
 		if err := r.receive(w, req); err != nil {
 			r.refuse(w, req, err)
 		}
@@ -87,9 +97,19 @@ func (r *receiver) receive(w http.ResponseWriter, req *http.Request) error {
 	if err != nil {
 		return err
 	}
-	jobID, number, err := addressed(req)
+	jobID, number, err := addressed(req, from)
 	if err != nil {
 		return err
+	}
+	about, err := r.Store.SoughtAttempt(req.Context(), jobID, number)
+	if err != nil {
+		return err
+	}
+	select {
+	case r.bodies <- struct{}{}:
+		defer func() { <-r.bodies }()
+	case <-req.Context().Done():
+		return req.Context().Err()
 	}
 	body, err := r.body(w, req)
 	if err != nil {
@@ -99,8 +119,7 @@ func (r *receiver) receive(w http.ResponseWriter, req *http.Request) error {
 		return err
 	}
 	c := postgres.Callback{Provider: from.Name, WebhookID: req.Header.Get(standardwebhooks.HeaderWebhookID), JobID: jobID, Attempt: number}
-	answer := reader.ReadCallback(body).Checked(r.Limits)
-	if err := read(&c, answer); err != nil {
+	if err := read(&c, reader.ReadCallback(body).Checked(r.Limits), about.InputBytes); err != nil {
 		return err
 	}
 	heard, err := r.Store.HearCallbackOnce(req.Context(), c)
@@ -123,8 +142,8 @@ func (r *receiver) sender(req *http.Request) (provider.Provider, provider.Callba
 	return from, reader, nil
 }
 
-// addressed returns the attempt that the path names.
-func addressed(req *http.Request) (jobID string, number int, err error) {
+// addressed returns the attempt that the path names, if its token is there.
+func addressed(req *http.Request, from provider.Provider) (jobID string, number int, err error) {
 	id, err := uuid.Parse(req.PathValue("job"))
 	if err != nil {
 		return "", 0, errNoSuchAttempt
@@ -133,7 +152,12 @@ func addressed(req *http.Request) (jobID string, number int, err error) {
 	if err != nil || number < 1 || number > 1<<31-1 {
 		return "", 0, errNoSuchAttempt
 	}
-	return id.String(), number, nil
+	for _, secret := range from.Callback.Secrets {
+		if hmac.Equal([]byte(req.PathValue("token")), []byte(provider.CallbackToken(from.Name, id.String(), number, secret))) {
+			return id.String(), number, nil
+		}
+	}
+	return "", 0, errNoSuchAttempt
 }
 
 // answer tells the sender what its callback did, after telling the workflow.
@@ -147,6 +171,9 @@ func (r *receiver) answer(w http.ResponseWriter, req *http.Request, c postgres.C
 		return errOver
 	case postgres.CallbackResolved:
 		r.Observer.AttemptBecame(c.Provider, heard.Recorded.Attempt.State, heard.Recorded.Attempt.Reason)
+		if heard.Recorded.Attempt.Discarded {
+			r.Observer.RaceLost(c.Provider)
+		}
 		if err := r.Tell.AttemptChanged(req.Context(), heard.WorkflowID, c.Attempt); err != nil {
 			r.Logger.Warn("cannot tell the workflow now; it looks by itself", "job_id", c.JobID, "attempt", c.Attempt, "error", err)
 		}

@@ -8,6 +8,7 @@ import (
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
 	"github.com/onejob/onejob"
+	"github.com/onejob/onejob/activities"
 	"github.com/onejob/onejob/postgres"
 	"github.com/onejob/onejob/provider"
 )
@@ -55,26 +56,15 @@ func verify(secrets []string, body []byte, header http.Header) error {
 
 // read fills in what the callback says. An answer that is neither an outcome nor of a
 // call in progress says nothing, and is refused.
-func read(c *postgres.Callback, answer provider.Answer) error {
+func read(c *postgres.Callback, answer provider.Answer, inputBytes int) error {
 	c.Reference = answer.Reference
-	outcome := postgres.Outcome{
-		State: onejob.AttemptFailed, Reason: answer.Reason, Detail: answer.Detail, Retryable: answer.Retryable, RetryAfter: answer.RetryAfter,
-		Reference: answer.Reference, RecordedBy: "callback/" + c.WebhookID,
-	}
 	switch {
-	case answer.Certainty == provider.Succeeded:
-		outcome.State, outcome.Reason, outcome.Result = onejob.AttemptSucceeded, "", answer.Result
-	case answer.Certainty == provider.Failed:
+	case answer.Certainty == provider.Succeeded, answer.Certainty == provider.Failed:
+		outcome, err := activities.OutcomeOf(answer, inputBytes, "callback/"+c.WebhookID)
+		c.Outcome = &outcome
+		return err
 	case answer.Reason == onejob.ReasonInProgress:
 		return nil
-	default:
-		return refusal{http.StatusBadRequest, "the body is no outcome: " + answer.Detail}
 	}
-	if answer.Certainty == provider.Succeeded && answer.Usage == nil {
-		answer.Usage = provider.EstimateUsage(0, len(answer.Result)) // of the input the callback says nothing
-	}
-	usage, err := answer.Usage.JSON()
-	outcome.Usage = usage
-	c.Outcome = &outcome
-	return err
+	return refusal{http.StatusBadRequest, "the body is no outcome: " + answer.Detail}
 }

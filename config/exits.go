@@ -148,10 +148,12 @@ func placeOfCall(e element) (string, error) {
 	switch {
 	case strings.ContainsAny(host, "{@"):
 		return "", e.errorf("has a user or a call's name in its host: the headers are sent there too, and {ref} belongs behind the host")
-	case len(names) == 0:
-		return "", e.errorf("is the same for every call: write {ref}, {key} or {job} where the call's name belongs")
 	case unknown >= 0:
 		return "", e.errorf("holds %s: use %s", quoted(names[unknown]), strings.Join(slices.Sorted(maps.Keys(callNames)), ", "))
+	case unknown >= 0:
+		return "", e.errorf("holds %s: use %s", quoted(names[unknown]), strings.Join(slices.Sorted(maps.Keys(callNames)), ", "))
+	case !slices.Contains(names, "{ref}") && !slices.Contains(names, "{key}") && !(slices.Contains(names, "{job}") && slices.Contains(names, "{attempt}")):
+		return "", e.errorf("is the same for several calls: write {ref}, {key}, or {job} and {attempt}, where the call's name belongs")
 	}
 	return s, nil
 }

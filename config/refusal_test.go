@@ -78,6 +78,8 @@ func TestEveryRefusalNamesLineValueAndRemedy(t *testing.T) {
 		{"idempotency header that is none", withProvider("idempotency: {header: 'a b'}"), "5", []string{`"a b"`, "HTTP header"}},
 		{"idempotency header under headers too", withProvider("idempotency: {header: x-key}", "headers: {X-Key: a}"), "2", []string{"X-Key", "remove it there"}},
 		{"lookup without ref", withProvider("lookup: {url: 'https://p.example'}"), "5", []string{"{ref}"}},
+		{"lookup by the attempt alone", withProvider("lookup: {url: 'https://p.example/{attempt}'}"), "5", []string{"same for several calls", "{job} and {attempt}"}},
+		{"lookup by the job alone", withProvider("lookup: {url: 'https://p.example/{job}'}"), "5", []string{"same for several calls", "{job} and {attempt}"}},
 		{"lookup without url", withProvider("lookup: {interval: 1s}"), "5", []string{"no url", "{ref}"}},
 		{"lookup by another name", withProvider("lookup: {url: 'https://p.example/{id}'}"), "5", []string{"{id}", "{attempt}, {job}, {key}, {ref}"}},
 		{"lookup with a name as host", withProvider("lookup: {url: 'https://{ref}.p.example/x'}"), "5", []string{"host", "{ref}"}},

@@ -52,7 +52,7 @@ func (s *system) callBack(base, jobID, id, body, secret string, at time.Time) in
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	req, err := http.NewRequestWithContext(s.t.Context(), http.MethodPost, base+provider.CallbackPath("calling", jobID, 1), strings.NewReader(body))
+	req, err := http.NewRequestWithContext(s.t.Context(), http.MethodPost, base+provider.CallbackPath("calling", jobID, 1, callbackSecret), strings.NewReader(body))
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -123,13 +123,44 @@ func TestCallbackThatProvesNothingChangesNothing(t *testing.T) {
 	if state := s.firstState(job.JobID); state != onejob.AttemptRunning {
 		t.Errorf("the attempt is %s", state)
 	}
-	unsigned, err := http.Post(base+provider.CallbackPath("calling", job.JobID, 1), "application/json", bytes.NewReader([]byte(done)))
+	unsigned, err := http.Post(base+provider.CallbackPath("calling", job.JobID, 1, callbackSecret), "application/json", bytes.NewReader([]byte(done)))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer unsigned.Body.Close()
 	if unsigned.StatusCode != http.StatusBadRequest {
 		t.Errorf("without a signature: got %d", unsigned.StatusCode)
+	}
+}
+
+func TestCallbackIsNoWordAboutAnotherAttempt(t *testing.T) {
+	s := newSystem(t)
+	base := s.startWorkerWithCallbacks()
+	ours, other := s.awaited("ours"), s.awaited("other")
+	webhook, err := standardwebhooks.NewWebhook(callbackSecret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const body = `{"status": "succeeded", "result": "ours"}`
+	id, now := uuid.NewString(), time.Now()
+	signature, err := webhook.Sign(id, now, []byte(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The address of the other attempt, with the token that the provider was given for ours.
+	misled := strings.Replace(provider.CallbackPath("calling", ours.JobID, 1, callbackSecret), ours.JobID, other.JobID, 1)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, base+misled, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header = http.Header{"Webhook-Id": {id}, "Webhook-Timestamp": {fmt.Sprint(now.Unix())}, "Webhook-Signature": {signature}}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusNotFound || s.firstState(other.JobID) != onejob.AttemptRunning {
+		t.Errorf("answered %d, the other attempt is %s", resp.StatusCode, s.firstState(other.JobID))
 	}
 }
 

@@ -95,6 +95,23 @@ func TestLostReplyIsHadAgainUnderTheSameKey(t *testing.T) {
 	}
 }
 
+func TestKeyIsNotTakenToAnotherPlace(t *testing.T) {
+	s := newSystem(t)
+	stop := s.startWorker()
+	r := s.on("again", "moved", `"honour_key": true, "hold_after": "`+s.hold("moved")+`"`)
+	job := s.submit(r)
+	s.awaitStatus(job.JobID, onejob.StatusUnknown)
+	stop()
+	s.config = parseConfigWith(t, "/v1/run/again", "/v1/run/elsewhere")
+	s.startWorker()
+	s.eventually("the ways out were looked at again, now that nobody listens", func() bool {
+		return s.countEvents(job.WorkflowID, enumspb.EVENT_TYPE_MARKER_RECORDED) >= 5 && s.searched(job.WorkflowID)
+	})
+	if n := s.requests(job.JobID); n != 1 {
+		t.Errorf("the provider got %d requests, of which one under a key that means nothing there", n)
+	}
+}
+
 func TestProviderThatDoesNotHonourKeysIsNeverAskedAgain(t *testing.T) {
 	for _, provider := range []string{"primary", "fallback"} {
 		t.Run(provider, func(t *testing.T) {

@@ -29,6 +29,9 @@ func TestHedgeAnswersBesideASilentPrimary(t *testing.T) {
 				t.Fatalf("the job is %+v", done.View)
 			}
 			first, hedge := done.Attempts[0], done.Attempts[1]
+			if after := hedge.StartedAt.Sub(first.StartedAt); after > 5*time.Second {
+				t.Errorf("the hedge started %v after the primary, not at hedge_after", after)
+			}
 			if hedge.Lane != 1 || hedge.Provider != "fallback" {
 				t.Errorf("the hedge is %+v", hedge)
 			}

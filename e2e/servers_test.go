@@ -103,12 +103,17 @@ func TestAnswerArrivesWhileTheWorkerIsCutOffFromTemporal(t *testing.T) {
 
 func (s *system) hasEvent(workflowID string, kind enumspb.EventType) bool {
 	s.t.Helper()
+	return s.countEvents(workflowID, kind) > 0
+}
+
+func (s *system) countEvents(workflowID string, kind enumspb.EventType) (n int) {
+	s.t.Helper()
 	for _, e := range s.history(workflowID).Events {
 		if e.EventType == kind {
-			return true
+			n++
 		}
 	}
-	return false
+	return n
 }
 
 func TestPostgresRestartedInMidJob(t *testing.T) {

@@ -156,7 +156,10 @@ func dialTemporal(t *testing.T, address string) client.Client {
 // can be asked what became of a call and to give it up, and so can "patient", which is not
 // asked for an hour; "again" honours keys, "calling" calls back; "chat", "deep" and "claude"
 // are models. "dead" refuses every connection.
-func parseConfig(t *testing.T) *config.Config {
+func parseConfig(t *testing.T) *config.Config { return parseConfigWith(t, "", "") }
+
+// parseConfigWith is parseConfig with a part of a URL replaced.
+func parseConfigWith(t *testing.T, old, replacement string) *config.Config {
 	text := fmt.Sprintf(`
 providers:
   primary: {type: http, url: %[1]q, timeout: 10s, listen_for: 1m, idempotency: {header: Idempotency-Key, window: 24h, reasks: 0}}
@@ -189,7 +192,7 @@ kinds:
 worker: {heartbeat_timeout: 2s, drain: 1s}
 `, simulatorURL+"/v1/run/primary", simulatorURL+"/v1/run/fallback", simulatorURL+"/v1/run/asked", simulatorURL+"/v1/run/again", simulatorURL+"/v1/run/patient", simulatorURL+"/v1/run/calling",
 		simulatorURL+"/openai/v1", simulatorURL+"/anthropic")
-	c, err := config.Parse("onejob.yaml", []byte(text), func(string) (string, bool) { return callbackSecret, true })
+	c, err := config.Parse("onejob.yaml", []byte(strings.Replace(text, old, replacement, 1)), func(string) (string, bool) { return callbackSecret, true })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,6 +5,9 @@ ALTER TABLE attempts
     -- The bytes that were sent, of a provider that honours keys: what is asked again is
     -- exactly that. They go when the outcome comes.
     ADD COLUMN request bytea,
+    -- A digest of the place and the account that it was sent to: elsewhere a key is another
+    -- key, and a call that is not found was never there.
+    ADD COLUMN sent_to text COLLATE "C" CHECK (sent_to <> ''),
     ADD COLUMN reasks integer NOT NULL DEFAULT 0 CHECK (reasks >= 0),
     ADD COLUMN provider_cancel text CHECK (provider_cancel IN ('agreed', 'refused', 'unsure')),
     ADD CONSTRAINT attempts_request_until_final CHECK (request IS NULL OR state IN ('starting', 'running', 'unknown'));
@@ -44,4 +47,5 @@ ALTER TABLE attempts
     DROP CONSTRAINT attempts_request_until_final,
     DROP COLUMN provider_cancel,
     DROP COLUMN reasks,
+    DROP COLUMN sent_to,
     DROP COLUMN request;

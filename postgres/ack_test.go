@@ -29,7 +29,7 @@ func transactions() map[string]transaction {
 	all := map[string]transaction{
 		"insert jobs":        {"INSERT INTO jobs", insertsThree},
 		"start attempt":      {"INSERT INTO attempts", startsAttempt},
-		"mark running":       {"SET state = 'running'", marksRunning},
+		"mark running":       {"THEN 'running'", marksRunning},
 		"mark unknown":       {"SET state = 'unknown'", marksUnknown},
 		"record success":     {"recorded_by = $10", recordsSuccess},
 		"record failure":     {"recorded_by = $10", recordsFailure},
@@ -134,7 +134,8 @@ func startsAttempt(t *testing.T, r rig) (func(*postgres.Store) error, func(*test
 func marksRunning(t *testing.T, r rig) (func(*postgres.Store) error, func(*testing.T)) {
 	a := r.started(t)
 	call := func(s *postgres.Store) error {
-		return s.MarkRunningIfStarting(t.Context(), a.job.ID, 1, "ref-1")
+		_, err := s.MarkRunningIfStarting(t.Context(), a.job.ID, 1, "ref-1")
+		return err
 	}
 	return call, func(t *testing.T) {
 		if p := r.progress(t, a.job.ID); p.Attempts[0].State != onejob.AttemptRunning {

@@ -24,6 +24,8 @@ type Start struct {
 	// returning nil: none are kept. It must not wait for anything.
 	Request func(kind string, input json.RawMessage) []byte
 
+	SentTo string // a digest of where the call goes; empty: not known
+
 	MostAtOnce int // attempts on the provider under way at once; 0: no bound
 }
 
@@ -73,21 +75,23 @@ func (s *Store) StartAttemptIfNoneLives(ctx context.Context, a Start) (started S
 }
 
 // busy says whether the provider has as many attempts under way as it may. An unknown one
-// counts while its connection may be open. Until the transaction ends, no other attempt on
-// the provider is counted.
+// counts while its connection may be open: it is silent, and not known to be lost. Until the
+// transaction ends, no other attempt on the provider is counted.
 func busy(ctx context.Context, tx pgx.Tx, a Start) (bool, error) {
 	if a.MostAtOnce == 0 {
 		return false, nil
 	}
-	if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended('onejob provider ' || $1, 0))`, a.Provider); err != nil {
-		return false, err
+	var locked bool
+	err := tx.QueryRow(ctx, `SELECT pg_try_advisory_xact_lock(hashtextextended('onejob provider ' || $1, 0))`, a.Provider).Scan(&locked)
+	if err != nil || !locked {
+		return true, err
 	}
 	var underway int
-	err := tx.QueryRow(ctx, `
+	err = tx.QueryRow(ctx, `
 		SELECT count(*) FROM attempts a JOIN jobs j ON j.id = a.job_id
 		WHERE a.provider = $1 AND a.state IN ('starting', 'running', 'unknown') AND a.execution IS DISTINCT FROM $2
-		  AND (a.state <> 'unknown' OR clock_timestamp() < a.started_at + j.listen_for_ms * interval '1 millisecond')`,
-		a.Provider, a.Execution).Scan(&underway)
+		  AND (a.state <> 'unknown' OR a.reason = $3 AND clock_timestamp() < a.started_at + j.listen_for_ms * interval '1 millisecond')`,
+		a.Provider, a.Execution, onejob.ReasonTimeout).Scan(&underway)
 	return underway >= a.MostAtOnce, err
 }
 
@@ -102,10 +106,10 @@ func insertAttempt(ctx context.Context, tx pgx.Tx, a Start, t turn) (bool, error
 		request = a.Request(t.kind, t.input)
 	}
 	tag, err := tx.Exec(ctx, `
-		INSERT INTO attempts (job_id, number, lane, provider, job_version, execution, request)
-		VALUES ($1, $2, $3, $4, $5, $6, $7)
+		INSERT INTO attempts (job_id, number, lane, provider, job_version, execution, request, sent_to)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
 		ON CONFLICT (job_id, number) DO NOTHING`,
-		a.JobID, a.Number, a.Lane, a.Provider, t.version, a.Execution, request)
+		a.JobID, a.Number, a.Lane, a.Provider, t.version, a.Execution, request, nullable(a.SentTo))
 	return tag.RowsAffected() == 1, err
 }
 
@@ -206,11 +210,17 @@ type Silence struct {
 }
 
 // MarkRunningIfStarting records that the provider took the attempt and how it calls it.
-func (s *Store) MarkRunningIfStarting(ctx context.Context, jobID string, number int, reference string) error {
-	_, err := s.pool.Exec(ctx, `
-		UPDATE attempts SET state = 'running', provider_ref = $3
-		WHERE job_id = $1 AND number = $2 AND state = 'starting'`, jobID, number, reference)
-	return translate("mark the attempt running", err)
+// Of one that is unknown by then only the name is kept. It returns whether that was so: the
+// name may be a way out.
+func (s *Store) MarkRunningIfStarting(ctx context.Context, jobID string, number int, reference string) (late bool, err error) {
+	err = s.pool.QueryRow(ctx, `
+		UPDATE attempts SET state = CASE state WHEN 'starting' THEN 'running' ELSE state END, provider_ref = coalesce(provider_ref, $3)
+		WHERE job_id = $1 AND number = $2 AND state IN ('starting', 'running', 'unknown')
+		RETURNING state = 'unknown'`, jobID, number, reference).Scan(&late)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return false, nil
+	}
+	return late, translate("mark the attempt running", err)
 }
 
 // followAttempts makes an open job unknown exactly while one of its attempts is.

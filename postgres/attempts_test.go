@@ -124,7 +124,7 @@ func TestRunningAttemptKeepsItsReference(t *testing.T) {
 	r := newRig(t)
 	a := r.started(t)
 	for _, reference := range []string{"ref-1", "ref-2"} {
-		if err := r.store.MarkRunningIfStarting(t.Context(), a.job.ID, 1, reference); err != nil {
+		if _, err := r.store.MarkRunningIfStarting(t.Context(), a.job.ID, 1, reference); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -132,11 +132,51 @@ func TestRunningAttemptKeepsItsReference(t *testing.T) {
 		t.Error("the first reference is gone")
 	}
 	r.record(t, a, a.failure())
-	if err := r.store.MarkRunningIfStarting(t.Context(), a.job.ID, 1, "ref-3"); err != nil {
+	if _, err := r.store.MarkRunningIfStarting(t.Context(), a.job.ID, 1, "ref-3"); err != nil {
 		t.Fatal(err)
 	}
 	if p := r.progress(t, a.job.ID); p.Attempts[0].State != onejob.AttemptFailed {
 		t.Errorf("an outcome was undone: %+v", p)
+	}
+}
+
+func TestReferenceThatComesAfterTheSilenceIsKept(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	a := r.unknown(t)
+	late, err := r.store.MarkRunningIfStarting(t.Context(), a.job.ID, 1, "ref-1")
+	if err != nil || !late {
+		t.Errorf("late %v, %v", late, err)
+	}
+	if sought, err := r.store.SoughtAttempt(t.Context(), a.job.ID, 1); err != nil || sought.State != onejob.AttemptUnknown || sought.Reference != "ref-1" {
+		t.Errorf("%+v, %v", sought, err)
+	}
+}
+
+func TestLostConnectionHoldsNoPlaceAtALimitedProvider(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	for reason, busy := range map[onejob.Reason]bool{onejob.ReasonTimeout: true, onejob.ReasonConnectionLost: false} {
+		name := string(reason)
+		onIt := func(q *onejob.Request) { q.Provider, q.Fallbacks = "primary", nil }
+		first := startOf(r.accepted(t, onIt), 1, 0)
+		first.Provider, first.MostAtOnce = "primary", 1
+		if _, err := r.store.StartAttemptIfNoneLives(t.Context(), first); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := r.store.MarkUnknownIfLive(t.Context(), first.JobID, 1, postgres.Silence{Reason: reason}); err != nil {
+			t.Fatal(err)
+		}
+		second := startOf(r.accepted(t, onIt), 1, 0)
+		second.MostAtOnce = 1
+		if started, err := r.store.StartAttemptIfNoneLives(t.Context(), second); err != nil || started.Busy != busy || started.Mine == busy {
+			t.Errorf("beside one that is unknown (%s): %+v, %v", name, started, err)
+		}
+		for _, id := range []string{first.JobID, second.JobID} {
+			if _, err := r.store.CancelJobIfOpen(t.Context(), id, decision()); err != nil {
+				t.Fatal(err)
+			}
+		}
 	}
 }
 

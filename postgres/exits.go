@@ -19,7 +19,8 @@ type Sought struct {
 	ReAsks    int           // so far
 	Kept      bool          // the bytes that were sent are there
 
-	InputBytes int // of the job
+	InputBytes int    // of the job
+	SentTo     string // a digest of where the call went; empty: not known
 
 	CancelAsked bool // the provider was asked to give the call up, and said yes or no
 }
@@ -32,10 +33,10 @@ func (s *Store) SoughtAttempt(ctx context.Context, jobID string, number int) (So
 	var ageMs int64
 	err := s.pool.QueryRow(ctx, `
 		SELECT a.number, a.lane, a.provider, a.state, coalesce(a.reason, ''), j.kind, a.provider_ref, a.reasks, a.request IS NOT NULL,
-			coalesce(a.provider_cancel <> 'unsure', false), octet_length(j.input::text),
+			coalesce(a.provider_cancel <> 'unsure', false), octet_length(j.input::text), coalesce(a.sent_to, ''),
 			(extract(epoch FROM clock_timestamp() - a.started_at) * 1000)::bigint
 		FROM attempts a JOIN jobs j ON j.id = a.job_id WHERE a.job_id = $1 AND a.number = $2`, jobID, number).
-		Scan(&a.Number, &a.Lane, &a.Provider, &a.State, &a.Reason, &a.Kind, &reference, &a.ReAsks, &a.Kept, &a.CancelAsked, &a.InputBytes, &ageMs)
+		Scan(&a.Number, &a.Lane, &a.Provider, &a.State, &a.Reason, &a.Kind, &reference, &a.ReAsks, &a.Kept, &a.CancelAsked, &a.InputBytes, &a.SentTo, &ageMs)
 	a.Reference, a.Age = orZero(reference), time.Duration(ageMs)*time.Millisecond
 	return a, translate("read the attempt", orNotFound(err, "job %s has no attempt %d: see 'onejob attempt list %s'", jobID, number, jobID))
 }

@@ -297,7 +297,7 @@ func (p *play) start(rt *rapid.T) {
 
 func (p *play) running(rt *rapid.T) {
 	number := p.number(rt)
-	if err := p.store.MarkRunningIfStarting(p.t.Context(), p.job.ID, number, "ref"); err != nil {
+	if _, err := p.store.MarkRunningIfStarting(p.t.Context(), p.job.ID, number, "ref"); err != nil {
 		rt.Fatal(err)
 	}
 	if a := &p.model.attempts[number-1]; a.state == onejob.AttemptStarting {

@@ -86,7 +86,7 @@ func (r rig) attemptIn(t *testing.T, state onejob.AttemptState) attempt {
 		return r.started(t)
 	case onejob.AttemptRunning:
 		a := r.started(t)
-		if err := r.store.MarkRunningIfStarting(t.Context(), a.job.ID, 1, "ref-1"); err != nil {
+		if _, err := r.store.MarkRunningIfStarting(t.Context(), a.job.ID, 1, "ref-1"); err != nil {
 			t.Fatal(err)
 		}
 		return a

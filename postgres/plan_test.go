@@ -51,7 +51,7 @@ func (r rig) story(t *testing.T) {
 	_, adopted := r.store.AdoptAttempts(t.Context(), postgres.Adoption{JobID: a.job.ID, WorkflowID: a.job.WorkflowID, Fence: &postgres.Fence{Number: 2, Provider: "second"}})
 	_, resolved := r.store.ResolveAttemptIfLive(t.Context(), a.job.ID, 0, onejob.AttemptFailed, nil, decision())
 	_, asked := r.store.RequestAttemptIfNoneLives(t.Context(), a.job.ID, "second", decision())
-	running := r.store.MarkRunningIfStarting(t.Context(), a.job.ID, 1, "ref-1")
+	_, running := r.store.MarkRunningIfStarting(t.Context(), a.job.ID, 1, "ref-1")
 	_, claimed := r.store.ClaimForReconcile(t.Context(), time.Minute, 10)
 	_, counted := r.store.CountUnknown(t.Context())
 	_, byKey := r.store.JobByKey(t.Context(), a.job.Owner, a.job.Key)

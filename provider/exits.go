@@ -2,6 +2,10 @@ package provider
 
 import (
 	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
 	"net/url"
 	"strconv"
 	"time"
@@ -28,8 +32,8 @@ type LookUpper interface {
 
 	// LookUp asks once. Succeeded and Failed are the call's outcome. Everything else
 	// leaves it Unknown: a call that is in progress, one that the provider does not find
-	// (unless its configuration says after what age that is certain: then it is Failed,
-	// [onejob.ReasonNotFound]), and a look-up that itself went wrong, whose RetryAfter says
+	// (unless its configuration says after what age that is certain, and the provider never
+	// gave the call a name: then it is Failed, [onejob.ReasonNotFound]), and a look-up that itself went wrong, whose RetryAfter says
 	// when to ask again at the earliest.
 	LookUp(ctx context.Context, q Question) Answer
 }
@@ -57,6 +61,13 @@ type Canceller interface {
 type Cancellation struct {
 	Verdict CancelVerdict
 	Detail  string // one line of prose for people, without secrets
+}
+
+// Destined is an [Adapter] whose calls go to one place under one account.
+type Destined interface {
+	// Destination is the same as long as a provider-side key, or the absence of a call,
+	// means the same: a digest of the address, the account and how keys are sent.
+	Destination() string
 }
 
 // CancelVerdict is whether a provider gave a call up.
@@ -96,7 +107,15 @@ type CallbackPolicy struct {
 
 // CallbackPath is where the callback of an attempt is received, below the base URL that
 // providers can reach. It names the attempt, so that a callback that is faster than the
-// provider's own reference still finds it.
-func CallbackPath(provider, jobID string, attempt int) string {
-	return "/v1/callbacks/" + url.PathEscape(provider) + "/" + jobID + "/" + strconv.Itoa(attempt)
+// provider's own reference still finds it, and holds a token of it, made with the secret:
+// what was signed for one attempt is no word about another.
+func CallbackPath(provider, jobID string, attempt int, secret string) string {
+	return "/v1/callbacks/" + url.PathEscape(provider) + "/" + jobID + "/" + strconv.Itoa(attempt) + "/" + CallbackToken(provider, jobID, attempt, secret)
+}
+
+// CallbackToken is the last part of [CallbackPath].
+func CallbackToken(provider, jobID string, attempt int, secret string) string {
+	mac := hmac.New(sha256.New, []byte(secret))
+	fmt.Fprintf(mac, "%q %q %d", provider, jobID, attempt)
+	return hex.EncodeToString(mac.Sum(nil)[:16])
 }

@@ -35,7 +35,7 @@ func NewMetrics() *Metrics {
 		unknown: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "onejob_attempts_unknown",
 			Help: "Attempts that are unknown now, in the whole database, by the time since they started."}, []string{"provider", "age"}),
 		listening: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "onejob_attempts_listening",
-			Help: "Attempts of this worker whose provider is silent, and searches for their outcomes."}, []string{"provider"}),
+			Help: "Attempts of this worker that listen to a silent provider."}, []string{"provider"}),
 		races: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "onejob_races_lost_total",
 			Help: "Results discarded because another had won, the job was closed or the attempt given up."}, []string{"provider"}),
 		duplicates: prometheus.NewCounter(prometheus.CounterOpts{Name: "onejob_duplicates_answered_total",

@@ -19,7 +19,8 @@ type attemptSlots struct {
 	mu        sync.Mutex
 	reserved  int            // places that Temporal's worker holds, for activities and for polls
 	listening map[string]int // of these, the attempts that only listen, by provider
-	quiet     int            // sum of listening
+	searches  int            // of these, the searches for outcomes
+	quiet     int            // sum of listening, and searches
 	freed     chan struct{}  // closed when a place comes free
 }
 
@@ -111,6 +112,27 @@ func (s *attemptSlots) Begin(provider string) (end func()) {
 	s.quiet++
 	s.wake()
 	return sync.OnceFunc(func() { s.endListening(provider) })
+}
+
+// mostSearches bounds the searches for outcomes that one worker has at once.
+const mostSearches = 10_000
+
+// BeginSearch implements [activities.Listening].
+func (s *attemptSlots) BeginSearch() (end func(), ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.searches >= mostSearches {
+		return nil, false
+	}
+	s.searches++
+	s.quiet++
+	s.wake()
+	return sync.OnceFunc(func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.searches--
+		s.quiet--
+	}), true
 }
 
 // endListening takes the place back. For the moment until the activity has ended, one

@@ -34,7 +34,7 @@ type Config struct {
 	HeartbeatTimeout time.Duration // default 30 s; silence of a worker that makes its attempts unknown
 	Drain            time.Duration // default 30 s; what calls in flight get when the worker stops
 	Working          int           // default 4000; attempts at once whose providers are not silent yet
-	Listening        int           // default 2000; attempts at once that listen to one silent provider
+	Listening        int           // default 2000; attempts at once that listen to one silent provider, before it is not called
 	ReconcileEvery   time.Duration // default 5 s; how often the reconciler looks
 	RelaunchAfter    time.Duration // default 1 min; how often an open job's workflow is looked for
 	Metrics          *Metrics      // default: counted and not served

@@ -139,6 +139,9 @@ func (j *jobRun) decide(ctx workflow.Context, d onejob.Decision) (onejob.Progres
 		d.By = "temporal"
 	}
 	if d.Action == onejob.DecideCancelAttempt {
+		if a, ok := j.progress.Unresolved(); ok && d.Attempt == 0 {
+			d.Attempt = a.Number // whoever gets an answer meanwhile, the other is not meant
+		}
 		j.cancelAtProvider(ctx, d)
 	}
 	var a *activities.Activities
@@ -153,6 +156,7 @@ func (j *jobRun) decide(ctx workflow.Context, d onejob.Decision) (onejob.Progres
 func (j *jobRun) receiveSignals(ctx workflow.Context) {
 	receive(ctx, SignalAttemptChanged, "An attempt's row changed: read the rows", func(workflow.Context, AttemptChange) {
 		j.stale = true
+		j.forgetEndedSearches() // a name for the call may be new, by which it can be looked up
 	})
 	receive(ctx, SignalCancelAttempt, `Give up the unresolved attempt: {"attempt":1,"reason":"…","by":"…"}`, func(ctx workflow.Context, d AttemptDecision) {
 		j.decideBySignal(ctx, onejob.Decision{Action: onejob.DecideCancelAttempt, Attempt: d.Attempt, By: d.By, Reason: d.Reason})

@@ -65,6 +65,7 @@ type jobRun struct {
 	searches         map[int]*search        // for the outcomes of unknown attempts, by number
 	reported         map[int]onejob.Attempt // what this run's attempts told since the rows were last asked, by number
 	notBefore        map[int]time.Time      // when a retry that waits may start, by its number
+	hedgeAt          map[int]time.Time      // when a hedge is due, by its number
 
 	fences   []postgres.Fence // attempts of ours that ended without telling their outcome
 	stale    bool             // the rows may be ahead: read them
@@ -94,6 +95,9 @@ func (j *jobRun) attempt(ctx workflow.Context, step onejob.Step) error {
 		return err
 	}
 	j.launch(ctx, step)
+	if j.plan.HedgeAfter > 0 {
+		return nil // to wait is the next step, for the hedge too
+	}
 	return j.awaitNews(ctx)
 }
 
@@ -262,10 +266,10 @@ func (j *jobRun) untilHedge(ctx workflow.Context, hedge *onejob.Step) time.Durat
 	if hedge == nil {
 		return -1
 	}
-	if _, ok := j.notBefore[hedge.Number]; !ok {
-		j.notBefore[hedge.Number] = workflow.Now(ctx).Add(hedge.After)
+	if _, ok := j.hedgeAt[hedge.Number]; !ok {
+		j.hedgeAt[hedge.Number] = workflow.Now(ctx).Add(hedge.After)
 	}
-	return max(0, j.notBefore[hedge.Number].Sub(workflow.Now(ctx)))
+	return max(0, j.hedgeAt[hedge.Number].Sub(workflow.Now(ctx)))
 }
 
 const (
@@ -332,6 +336,7 @@ func (j *jobRun) take(progress onejob.Progress) {
 		if !ok {
 			a, _ = before.Attempt(number)
 			j.progress.Attempts = append(j.progress.Attempts, a)
+			slices.SortFunc(j.progress.Attempts, func(a, b onejob.Attempt) int { return cmp.Compare(a.Number, b.Number) })
 		}
 		if a.State.Final() {
 			j.underway[number]()

@@ -25,6 +25,7 @@ func (w *Workflows) open(ctx workflow.Context, input json.RawMessage) (*jobRun, 
 		searches:         map[int]*search{},
 		reported:         map[int]onejob.Attempt{},
 		notBefore:        map[int]time.Time{},
+		hedgeAt:          map[int]time.Time{},
 	}
 	steady, _ := workflow.NewDisconnectedContext(ctx)
 	if err := j.setHandlers(steady); err != nil {

@@ -164,7 +164,7 @@ func (d *development) start(ctx context.Context) error {
 
 // startSimulator starts the simulated provider and returns its configuration.
 func (d *development) startSimulator(ctx context.Context) (path string, err error) {
-	listener, err := listen(ctx, "127.0.0.1:0")
+	listener, err := listen(ctx, "127.0.0.1:0", "--listen")
 	if err != nil {
 		return "", err
 	}
@@ -181,10 +181,10 @@ func (d *development) startWorker(ctx context.Context) error {
 		return err
 	}
 	var doors workerDoors
-	if doors.health, err = listen(ctx, "127.0.0.1:0"); err != nil {
+	if doors.health, err = listen(ctx, "127.0.0.1:0", "--listen"); err != nil {
 		return err
 	}
-	if doors.callbacks, err = listen(ctx, "127.0.0.1:0"); err != nil {
+	if doors.callbacks, err = listen(ctx, "127.0.0.1:0", "--listen"); err != nil {
 		return errors.Join(err, doors.health.Close())
 	}
 	c.Worker.CallbackURL = cmp.Or(c.Worker.CallbackURL, "http://"+doors.callbacks.Addr().String())

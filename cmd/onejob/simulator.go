@@ -48,7 +48,7 @@ func newSimulator() *cobra.Command {
 }
 
 func runSimulator(ctx context.Context, address string, o simulator.Options) error {
-	listener, err := listen(ctx, address)
+	listener, err := listen(ctx, address, "--listen")
 	if err != nil {
 		return err
 	}

@@ -35,15 +35,17 @@ onejob.yaml is the base URL at which they reach that address.`,
 			return err
 		}
 		var doors workerDoors
-		if doors.health, err = listen(cmd.Context(), address); err != nil {
+		if doors.health, err = listen(cmd.Context(), address, "--listen"); err != nil {
 			return err
 		}
 		defer doors.health.Close()
 		if callbacks != "" {
-			if doors.callbacks, err = listen(cmd.Context(), callbacks); err != nil {
+			if doors.callbacks, err = listen(cmd.Context(), callbacks, "--callbacks"); err != nil {
 				return err
 			}
 			defer doors.callbacks.Close()
+		} else if c.Worker.CallbackURL != "" {
+			slog.Warn("providers are told to call back, and this worker does not hear them: give --callbacks, unless another one does", "callback_url", c.Worker.CallbackURL)
 		}
 		return runWorker(cmd.Context(), c, doors)
 	}
@@ -56,12 +58,12 @@ type workerDoors struct {
 	callbacks net.Listener // nil: providers are not heard
 }
 
-// listen listens on the address.
-func listen(ctx context.Context, address string) (net.Listener, error) {
+// listen listens on the address that the flag gave.
+func listen(ctx context.Context, address, flag string) (net.Listener, error) {
 	var config net.ListenConfig
 	listener, err := config.Listen(ctx, "tcp", address)
 	if err != nil {
-		return nil, onejob.Errorf(onejob.CodeMisconfigured, "cannot listen: %w: choose another address with --listen", err)
+		return nil, onejob.Errorf(onejob.CodeMisconfigured, "cannot listen: %w: choose another address with %s", err, flag)
 	}
 	return listener, nil
 }

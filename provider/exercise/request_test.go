@@ -170,11 +170,11 @@ func TestReAskSendsTheBytesOfTheCall(t *testing.T) {
 	})
 }
 
-func TestReAskOfEveryAdapterKnowsWhatIsNotAboutTheBytes(t *testing.T) {
+func TestReAskOfEveryAdapterLearnsNothingFromANo(t *testing.T) {
 	t.Parallel()
 	eachSubject(t, func(t *testing.T, s subject) {
 		for name, row := range map[string]row{
-			"400":         {says(400, "invalid_request_error"), failed(onejob.ReasonRejected)},
+			"400":         {says(400, "invalid_request_error"), unknown(onejob.ReasonRejected)},
 			"401":         {says(401, "authentication_error"), unknown(onejob.ReasonRejected)},
 			"402":         {says(402, "billing_error"), unknown(onejob.ReasonProviderQuota)},
 			"429":         {says(429, "rate_limit_error"), unknown(onejob.ReasonRefused)},

@@ -68,6 +68,9 @@ func (a *Adapter) LookUp(ctx context.Context, q provider.Question) provider.Answ
 	if err != nil {
 		return a.line.Clean(verdict.Undecided(verdict.Unanswered(ctx, trace.Sent(), err)))
 	}
+	if q.Reference != "" {
+		q.Age = 0 // it was there: not to be found is to be forgotten
+	}
 	return a.line.Clean(a.lookUps.LookUp(r, q.Age))
 }
 

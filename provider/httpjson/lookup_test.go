@@ -73,13 +73,14 @@ func TestLookUpLearnsNoMoreThanItIsTold(t *testing.T) {
 func TestNotFoundIsCertainOnlyWhereConfiguredAndAfterItsTime(t *testing.T) {
 	t.Parallel()
 	settled := httpjson.LookUp{NotFoundAfter: 5 * time.Minute}
-	old, young := question, question
-	old.Age, young.Age = 5*time.Minute+1, 5*time.Minute
-	for _, status := range []int{404, 410} {
-		row{status, nil, ``, notFound()}.checkLookUp(t, settled, old)
-		row{status, nil, ``, unknown(onejob.ReasonNotFound)}.checkLookUp(t, settled, young)
-		row{status, nil, ``, unknown(onejob.ReasonNotFound)}.checkLookUp(t, httpjson.LookUp{}, old)
-	}
+	old, young, named := question, question, question
+	old.Age, young.Age, named.Age = 5*time.Minute+1, 5*time.Minute, time.Hour
+	old.Reference, young.Reference = "", ""
+	row{404, nil, ``, notFound()}.checkLookUp(t, settled, old)
+	row{404, nil, ``, unknown(onejob.ReasonNotFound)}.checkLookUp(t, settled, young)
+	row{404, nil, ``, unknown(onejob.ReasonNotFound)}.checkLookUp(t, httpjson.LookUp{}, old)
+	row{404, nil, ``, unknown(onejob.ReasonNotFound)}.checkLookUp(t, settled, named) // it was there
+	row{410, nil, ``, unknown(onejob.ReasonNotFound)}.checkLookUp(t, settled, old)   // so was this
 	row{400, nil, ``, unknown(onejob.ReasonRejected)}.checkLookUp(t, settled, old)
 	row{200, nil, `{"error":{"code":"not_found"}}`, unknown(onejob.ReasonRejected)}.checkLookUp(t, settled, old)
 }
@@ -89,7 +90,7 @@ func (r row) checkLookUp(t *testing.T, l httpjson.LookUp, q provider.Question) {
 	t.Helper()
 	server := httptest.NewServer(r)
 	t.Cleanup(server.Close)
-	l.URL = server.URL + "/v1/run/{ref}"
+	l.URL = server.URL + "/v1/run/{key}"
 	got := newAdapter(t, httpjson.Config{URL: server.URL, LookUp: l}).LookUp(t.Context(), q)
 	if diff := cmp.Diff(r.want, got, cmpopts.IgnoreFields(provider.Answer{}, "Detail")); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)

@@ -51,16 +51,17 @@ func TestReAskWithoutAKeyIsNotSent(t *testing.T) {
 	mustAnswer(t, newAdapter(t, httpjson.Config{URL: server.URL, IdempotencyHeader: "Key"}).ReAsk(t.Context(), keyless), unknown(onejob.ReasonNotSent))
 }
 
-// reAskTable is what the answers to a re-ask mean: a no that the first request need not
-// have met leaves it unknown.
+// reAskTable is what the answers to a re-ask mean: a no may be about the second request
+// alone, so it leaves the call unknown.
 var reAskTable = map[string]row{
 	"200":                  {200, nil, `{"a":1}`, succeeded(`{"a":1}`)},
 	"202":                  {202, nil, `{"id":"r-1"}`, accepted("r-1")},
-	"400":                  {400, nil, ``, failed(onejob.ReasonRejected)},
-	"413":                  {413, nil, ``, failed(onejob.ReasonRejected)},
-	"415":                  {415, nil, ``, failed(onejob.ReasonRejected)},
-	"422":                  {422, nil, ``, failed(onejob.ReasonRejected)},
-	"2xx error, rejected":  {200, nil, `{"error":{"code":"invalid_request"}}`, failed(onejob.ReasonRejected)},
+	"400":                  {400, nil, ``, unknown(onejob.ReasonRejected)},
+	"400, the key is used": {400, nil, `{"error":{"code":"idempotency_key_already_exists"}}`, unknown(onejob.ReasonRejected)},
+	"413":                  {413, nil, ``, unknown(onejob.ReasonRejected)},
+	"415":                  {415, nil, ``, unknown(onejob.ReasonRejected)},
+	"422, already paid":    {422, nil, `{"error":{"code":"already_paid"}}`, unknown(onejob.ReasonRejected)},
+	"2xx error, rejected":  {200, nil, `{"error":{"code":"invalid_request"}}`, unknown(onejob.ReasonRejected)},
 	"400, quota":           {400, nil, `{"error":{"code":"insufficient_quota"}}`, unknown(onejob.ReasonProviderQuota)},
 	"2xx error, key":       {200, nil, `{"error":{"code":"invalid_api_key"}}`, unknown(onejob.ReasonRejected)},
 	"2xx error, busy":      {200, nil, `{"error":{"code":"overloaded"}}`, unknown(onejob.ReasonRefused)},
@@ -80,7 +81,7 @@ var reAskTable = map[string]row{
 	"400, too long to say": {400, map[string]string{"Content-Length": "200"}, ``, unknown(onejob.ReasonTooLarge)},
 }
 
-func TestReAskLearnsNothingFromANoThatIsNotAboutTheBytes(t *testing.T) {
+func TestReAskLearnsNothingFromANo(t *testing.T) {
 	t.Parallel()
 	for name, row := range reAskTable {
 		t.Run(name, func(t *testing.T) {

@@ -14,8 +14,8 @@ import (
 // Unknown: what the API reads as Accepted is in progress, and an answer that fails says
 // something about the question only, its reason and its Retry-After.
 //
-// A call that the provider does not find (404, 410) is Failed once it is older than
-// NotFoundAfter.
+// A call that the provider does not find (404) is Failed once it is older than
+// NotFoundAfter. Of one that the provider gave a name, which was there, the age is 0.
 func (j Judge) LookUp(r Received, age time.Duration) provider.Answer {
 	m, invalid := Read(r.Body, j.Limits.Depth)
 	if isSuccess(r.Status) && invalid == nil {
@@ -23,8 +23,11 @@ func (j Judge) LookUp(r Received, age time.Duration) provider.Answer {
 			return j.lookedUp(m, answer)
 		}
 	}
-	if r.Status == http.StatusNotFound || r.Status == http.StatusGone {
+	switch r.Status {
+	case http.StatusNotFound:
 		return j.notFound(detail(r, m, ""), age)
+	case http.StatusGone: // it was there
+		return unknown(onejob.ReasonNotFound, detail(r, m, ""))
 	}
 	answer := j.verdict(r, m, invalid)
 	if answer.Retryable {

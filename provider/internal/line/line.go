@@ -7,10 +7,15 @@
 package line
 
 import (
+	"crypto/sha256"
 	"crypto/x509"
 	"encoding/base64"
+	"encoding/hex"
+	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 
 	"github.com/onejob/onejob"
@@ -40,6 +45,10 @@ type Line struct {
 	Limits    onejob.Limits // with their defaults
 	Secrets   provider.Secrets
 
+	// Destination is a digest of the address, the account and how keys are sent; see
+	// [provider.Destined].
+	Destination string
+
 	transport *transport.Transport
 }
 
@@ -61,9 +70,21 @@ func New(c Config) (*Line, error) {
 	l := &Line{
 		URL: target, Header: header, KeyHeader: c.IdempotencyHeader,
 		Limits: c.Limits.OrDefault(), Secrets: c.secrets(), transport: carrier,
+		Destination: c.destination(),
 	}
 	l.URL.User = nil // it is in the header now
 	return l, nil
+}
+
+func (c Config) destination() string {
+	digest := sha256.New()
+	for _, part := range slices.Concat([]string{c.URL, c.IdempotencyHeader}, c.Secrets) {
+		fmt.Fprintf(digest, "%q\n", part)
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Headers)) {
+		fmt.Fprintf(digest, "%q: %q\n", name, c.Headers[name])
+	}
+	return hex.EncodeToString(digest.Sum(nil))
 }
 
 // Errorf returns an [onejob.ErrMisconfigured] about the provider of that name.

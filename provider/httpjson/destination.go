@@ -1,0 +1,8 @@
+package httpjson
+
+import "github.com/onejob/onejob/provider"
+
+var _ provider.Destined = (*Adapter)(nil)
+
+// Destination implements [provider.Destined].
+func (a *Adapter) Destination() string { return a.line.Destination }
