@@ -28,7 +28,7 @@ func Example() {
 	jobs := starter.New(starter.Options{Store: store, Temporal: temporal, Catalog: cfg.Catalog()})
 
 	submitted, err := jobs.Submit(ctx, onejob.Request{
-		Owner: "acme", Key: "order-45", Kind: "ticket", Provider: "primary", Fallbacks: []string{"fallback"},
+		Owner: "acme", Key: "sdk-1", Kind: "ticket", Provider: "primary", Fallbacks: []string{"fallback"},
 		Input: json.RawMessage(`{"text": "Where is my parcel?"}`),
 	})
 	if errors.Is(err, onejob.ErrConflict) {
