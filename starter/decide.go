@@ -56,13 +56,19 @@ func (s *Starter) decide(ctx context.Context, jobID string, what onejob.Decision
 	if err := what.Check(s.catalog); err != nil {
 		return err
 	}
+	var unasked error
 	if what.Action == onejob.DecideCancelAttempt {
-		if answered, err := s.cancelByRun(ctx, job, what); answered {
+		answered, err := s.cancelByRun(ctx, job, what)
+		if answered {
 			return err
 		}
+		unasked = err
 	}
 	if _, err := s.store.Decide(ctx, what); err != nil {
 		return err
+	}
+	if unasked != nil {
+		s.logger.Warn("no worker answered: the attempt is given up without asking its provider", "job_id", job.ID, "attempt", what.Attempt, "error", unasked)
 	}
 	ctx, cancel := context.WithTimeout(ctx, startPatience)
 	defer cancel()
@@ -76,7 +82,8 @@ func (s *Starter) decide(ctx context.Context, jobID string, what onejob.Decision
 const cancelPatience = 12 * time.Second
 
 // cancelByRun lets the job's run give the attempt up. Answered is false if nobody is there
-// who could: the decision may be on its way, and its token makes it one decision.
+// who could, and the error says why: the decision may be on its way, and its token makes it
+// one decision.
 func (s *Starter) cancelByRun(ctx context.Context, job onejob.Job, d onejob.Decision) (answered bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, cancelPatience)
 	defer cancel()
@@ -85,8 +92,5 @@ func (s *Starter) cancelByRun(ctx context.Context, job onejob.Job, d onejob.Deci
 	case onejob.CodeNothingToResolve, onejob.CodeNotFound, onejob.CodeInvalidRequest:
 		return true, err
 	}
-	if err != nil {
-		s.logger.Warn("no worker answers: the attempt is given up without asking its provider", "job_id", job.ID, "attempt", d.Attempt, "error", err)
-	}
-	return err == nil, nil
+	return err == nil, err
 }

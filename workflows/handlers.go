@@ -102,6 +102,9 @@ func (j *jobRun) refuseUnlessUnresolved(d AttemptDecision) error {
 			return nil
 		}
 	}
+	if d.Attempt != 0 && j.position(d.Attempt) < 0 {
+		return activities.TemporalError(onejob.Errorf(onejob.CodeNotFound, "job %s has no attempt %d: see 'onejob attempt list %s'", j.ref.JobID, d.Attempt, j.ref.JobID))
+	}
 	return activities.TemporalError(onejob.Errorf(onejob.CodeNothingToResolve, "job %s has no such unresolved attempt: there is nothing to cancel or resolve", j.ref.JobID))
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"strings"
@@ -132,7 +133,7 @@ func parseLabels(pairs []string) (map[string]string, error) {
 // waitAndPrint prints the job once it has its outcome. One that has no result is an
 // error: whoever goes on after the command needs the result.
 func waitAndPrint(cmd *cobra.Command, output *choice, s *starter.Starter, jobID string, created bool) error {
-	d, err := s.Wait(cmd.Context(), jobID)
+	d, err := waitAloud(cmd, s, jobID)
 	if err != nil {
 		return err
 	}
@@ -140,6 +141,32 @@ func waitAndPrint(cmd *cobra.Command, output *choice, s *starter.Starter, jobID 
 		return err
 	}
 	return outcomeError(d.View)
+}
+
+// looksWhileWaiting is how often a wait looks whether the job is unknown.
+const looksWhileWaiting = 3 * time.Second
+
+// waitAloud waits for the job's outcome. Of an attempt that is unknown it says so, once,
+// and how to get it out: whoever waits would wait for it in vain.
+func waitAloud(cmd *cobra.Command, s *starter.Starter, jobID string) (starter.Detail, error) {
+	for told := 0; ; {
+		patience, cancel := context.WithTimeout(cmd.Context(), looksWhileWaiting)
+		d, err := s.Wait(patience, jobID)
+		over := patience.Err() != nil && cmd.Context().Err() == nil
+		cancel()
+		if err == nil || !over {
+			return d, err
+		}
+		if d, err = s.Get(cmd.Context(), jobID); err != nil {
+			return d, err
+		}
+		for _, a := range d.Attempts {
+			if a.State == onejob.AttemptUnknown && a.Number > told {
+				fmt.Fprintf(cmd.ErrOrStderr(), "onejob: still waiting: %v\n", onejob.UnresolvedError(jobID, a))
+				told = a.Number
+			}
+		}
+	}
 }
 
 // outcomeError returns an [onejob.ErrJobFailed] for a job that ended without a result.

@@ -63,7 +63,7 @@ func Unanswered(ctx context.Context, sent bool, err error) provider.Answer {
 	if !sent {
 		return provider.Answer{Certainty: provider.Failed, Reason: onejob.ReasonNotSent, Retryable: true, Detail: err.Error()}
 	}
-	return unknown(lossReason(ctx), err.Error())
+	return unknown(lossReason(ctx), "no answer came: "+err.Error())
 }
 
 func lossReason(ctx context.Context) onejob.Reason {
