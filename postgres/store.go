@@ -41,7 +41,8 @@ func poolConfig(url string) (*pgxpool.Config, error) {
 	}
 	config.ConnConfig.RuntimeParams["application_name"] = "onejob"
 	if !strings.Contains(url, "default_query_exec_mode") {
-		config.BeforeConnect = (&poolerCheck{}).beforeConnect
+		check := &poolerCheck{}
+		config.BeforeConnect, config.AfterConnect = check.beforeConnect, check.afterConnect
 	}
 	if !strings.Contains(url, "pool_max_conns") {
 		config.MaxConns = poolSize
