@@ -25,14 +25,15 @@ CREATE TRIGGER attempts_request_updated BEFORE UPDATE OF request, reasks ON atte
 -- How many calls a provider has under way, where that is limited.
 CREATE INDEX attempts_live ON attempts (provider) WHERE state IN ('starting', 'running', 'unknown');
 
--- A callback is taken once: its sender's id says which it is.
+-- A callback about an attempt is taken once: its sender's id says which it is. An id that the
+-- sender uses for another attempt, too, hides nothing of that one.
 CREATE TABLE callbacks (
     provider    onejob_name NOT NULL,
     webhook_id  onejob_name NOT NULL CHECK (octet_length(webhook_id) <= 255),
     attempt_id  bigint      NOT NULL REFERENCES attempts (id),
     outcome     text        NOT NULL CHECK (outcome IN ('resolved', 'noted', 'late')),
     received_at timestamptz NOT NULL DEFAULT clock_timestamp(),
-    PRIMARY KEY (provider, webhook_id)
+    PRIMARY KEY (provider, webhook_id, attempt_id)
 );
 CREATE TRIGGER callbacks_append_only BEFORE UPDATE OR DELETE ON callbacks FOR EACH ROW EXECUTE FUNCTION onejob_append_only();
 CREATE TRIGGER callbacks_never_truncated BEFORE TRUNCATE ON callbacks FOR EACH STATEMENT EXECUTE FUNCTION onejob_never_deleted();

@@ -159,6 +159,17 @@ func TestOneOfManyCallbacksResolvesTheAttempt(t *testing.T) {
 	r.mustRefuseTo(t, `UPDATE callbacks SET outcome = 'late' WHERE provider = $1`, "primary")
 }
 
+func TestCallbackIDUsedForAnotherAttemptHidesNothing(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	for range 2 {
+		a := r.unknown(t)
+		if heard, err := r.store.HearCallbackOnce(t.Context(), a.callback("m-1")); err != nil || heard.Effect != postgres.CallbackResolved {
+			t.Errorf("%+v, %v", heard, err)
+		}
+	}
+}
+
 func TestCallbackOfAnotherProviderIsNotHeard(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
