@@ -37,7 +37,7 @@ func poolConfig(url string) (*pgxpool.Config, error) {
 		return nil, onejob.Errorf(onejob.CodeMisconfigured, "DATABASE_URL cannot be read: %w", err)
 	}
 	if config.ConnConfig.ConnectTimeout == 0 {
-		config.ConnConfig.ConnectTimeout = 5 * time.Second
+		config.ConnConfig.ConnectTimeout = connectTimeout
 	}
 	config.ConnConfig.RuntimeParams["application_name"] = "onejob"
 	if !strings.Contains(url, "default_query_exec_mode") {
@@ -49,6 +49,9 @@ func poolConfig(url string) (*pgxpool.Config, error) {
 	}
 	return config, nil
 }
+
+// connectTimeout is for a server that is there and slow: one that is not refuses at once.
+const connectTimeout = 10 * time.Second
 
 // poolSize bounds the connections of one process. Transactions are short; more would wait
 // for each other in Postgres instead of here.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -57,7 +58,7 @@ func TestScripts(t *testing.T) {
 func setUp(t *testing.T, env *testscript.Env) error {
 	address, namespace := testservers.Temporal(t)
 	for name, value := range map[string]string{
-		"DATABASE_URL":         pgtest.URL(t),
+		"DATABASE_URL":         patient(t, pgtest.URL(t)),
 		"TEMPORAL_ADDRESS":     address,
 		"TEMPORAL_NAMESPACE":   namespace,
 		"TEMPORAL_CONFIG_FILE": os.DevNull,
@@ -72,6 +73,19 @@ func setUp(t *testing.T, env *testscript.Env) error {
 		env.Setenv(name, value)
 	}
 	return writeFileUnlessThere(filepath.Join(env.WorkDir, "onejob.yaml"), localConfig)
+}
+
+// patient is the URL with more time to connect: a machine that builds and runs everything
+// at once may stall a new session for seconds, and no script is about that.
+func patient(t *testing.T, address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	query := u.Query()
+	query.Set("connect_timeout", "60")
+	u.RawQuery = query.Encode()
+	return u.String()
 }
 
 // writeFileUnlessThere leaves the file that a script brings as it is.
