@@ -108,7 +108,7 @@ func (p Plan) afterFailure(attempts []Attempt, next Step) Step {
 	fallback, hasFallback := p.fallback(attempts)
 	hint := time.Duration(last.RetryAfter)
 	failures := trailingRetryable(attempts)
-	mayRetry := last.Reason != ReasonProviderSilent && hint <= patience && countHandedOver(failures) < triesPerProvider
+	mayRetry := !slices.Contains(uncallable, last.Reason) && hint <= patience && countHandedOver(failures) < triesPerProvider
 	if last.Retryable && (mayRetry || !hasFallback) && spent(failures) <= retryBudget {
 		next.Provider, next.Role = last.Provider, "retry"
 		next.After = max(hint, p.backoff(next.Number, len(failures)))
@@ -135,7 +135,11 @@ func (p Plan) fallback(attempts []Attempt) (string, bool) {
 
 // calledNobody are the reasons of attempts for which no provider was called at all: not by
 // its own fault, nor that of the network.
-var calledNobody = []Reason{ReasonNeverStarted, ReasonProviderSilent, ReasonUnknownProvider}
+var calledNobody = append([]Reason{ReasonNeverStarted, ReasonUnknownProvider}, uncallable...)
+
+// uncallable are the reasons by which a provider is not called for now: the job does not
+// wait for it while there is another.
+var uncallable = []Reason{ReasonProviderSilent, ReasonCircuitOpen}
 
 // countTries counts the attempts against MaxAttempts. One that called nobody tried
 // nothing.

@@ -93,6 +93,7 @@ const (
 	ReasonNotSent        Reason = "not_sent"        // no byte of the request was written
 	ReasonRefused        Reason = "refused"         // the provider is too busy and said so without doing anything
 	ReasonProviderSilent Reason = "provider_silent" // not called: too many attempts listen to the provider's silence already
+	ReasonCircuitOpen    Reason = "circuit_open"    // not called: the provider's calls fail one after the other, or somebody paused it
 	ReasonNeverStarted   Reason = "never_started"   // the attempt was handed out and never ran; its number is fenced
 
 	// Failed: a final answer.

@@ -18,6 +18,7 @@ type Options struct {
 	Tell      Teller
 	Observer  Observer
 	Listening Listening
+	Circuits  *Circuits
 	Logger    *slog.Logger
 	Callbacks string        // base URL at which providers reach us; empty: they do not
 	Drain     time.Duration // what a call in flight gets when the worker stops

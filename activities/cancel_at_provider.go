@@ -98,6 +98,6 @@ func (a *Activities) lookUpOnce(ctx context.Context, p provider.Provider, jobID 
 		return nil
 	}
 	recorded, err := recorder{a, jobID, sought.Number, p.Name, uuid.NewString(), sought.InputBytes}.writeOutcome(ctx, answer)
-	a.observe(p.Name, recorded)
+	a.observe(ctx, p.Name, recorded)
 	return err
 }

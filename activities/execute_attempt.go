@@ -122,6 +122,9 @@ func (e *execution) call(ctx context.Context, started postgres.Started) provider
 		return provider.Answer{Certainty: provider.Failed, Reason: onejob.ReasonProviderSilent, Retryable: true, RetryAfter: silentProviderPause,
 			Detail: "not called: as many attempts on this provider as this worker allows are listening to its silence"}
 	}
+	if openFor := e.Circuits.barred(ctx, e.in.Provider); openFor > 0 {
+		return notCalled(openFor)
+	}
 	callCtx, hangUp := context.WithCancel(e.alive)
 	defer hangUp()
 	answers := make(chan provider.Answer, 1)

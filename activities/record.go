@@ -20,7 +20,7 @@ func (e *execution) record(answer provider.Answer) (onejob.Attempt, error) {
 	if err != nil {
 		return onejob.Attempt{}, err
 	}
-	e.observe(e.in.Provider, recorded)
+	e.observe(e.alive, e.in.Provider, recorded)
 	if recorded.WasUnknown || recorded.Late || !e.believed {
 		e.tell()
 	}
@@ -90,9 +90,10 @@ func OutcomeOf(answer provider.Answer, inputBytes int, by string) (postgres.Outc
 }
 
 // observe counts the state that an attempt came into by what was recorded.
-func (a *Activities) observe(provider string, recorded postgres.Recorded) {
+func (a *Activities) observe(ctx context.Context, provider string, recorded postgres.Recorded) {
 	if recorded.Changed {
 		a.Observer.AttemptBecame(provider, recorded.Attempt.State, recorded.Attempt.Reason)
+		a.Circuits.heard(ctx, provider, recorded.Attempt)
 	}
 }
 

@@ -168,7 +168,7 @@ func (s *seeker) take(ctx context.Context, sought postgres.Sought, answer provid
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWord)
 	defer cancel()
 	recorded, err := s.recorder(sought).writeOutcome(ctx, answer)
-	s.observe(sought.Provider, recorded)
+	s.observe(ctx, sought.Provider, recorded)
 	return true, err
 }
 

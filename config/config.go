@@ -53,6 +53,8 @@ type Price struct {
 type Worker struct {
 	HeartbeatTimeout time.Duration // silence of this length means that a worker is dead
 	Drain            time.Duration // what calls in flight get to end in when the worker stops
+	CircuitFailures  int           // calls in a row that were not served, after which a provider is not called for a while; 0: the worker's default
+	CircuitOpenFor   time.Duration // that while, at first; 0: the worker's default
 	CallbackURL      string        // base URL at which providers reach the worker; empty: they do not
 }
 

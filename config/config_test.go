@@ -74,7 +74,7 @@ func TestParseReadsEveryMember(t *testing.T) {
 	if !reflect.DeepEqual(c.Kinds, kinds) {
 		t.Errorf("kinds are %+v", c.Kinds)
 	}
-	if c.Worker != (config.Worker{HeartbeatTimeout: 45 * time.Second, Drain: time.Minute, CallbackURL: "https://onejob.example/hooks"}) || c.Limits != (onejob.Limits{InputBytes: 1e6, ResultBytes: 2e6, Depth: 64}) {
+	if c.Worker != (config.Worker{HeartbeatTimeout: 45 * time.Second, Drain: time.Minute, CircuitFailures: 5, CircuitOpenFor: 10 * time.Second, CallbackURL: "https://onejob.example/hooks"}) || c.Limits != (onejob.Limits{InputBytes: 1e6, ResultBytes: 2e6, Depth: 64}) {
 		t.Errorf("worker %+v, limits %+v", c.Worker, c.Limits)
 	}
 }

@@ -16,6 +16,12 @@ const (
 	longestDrain     = time.Hour
 )
 
+// The bounds of a circuit.
+const (
+	mostFailures = 1_000_000
+	longestOpen  = 10 * time.Minute
+)
+
 // The bounds of limits. The most levels are what the JSON reader can recurse into.
 const (
 	mostBytes = 1 << 30
@@ -91,6 +97,12 @@ func (c *Config) readWorker(e element) error {
 		"heartbeat_timeout": set(&c.Worker.HeartbeatTimeout, duration(100*time.Millisecond, longestDrain)),
 		"drain":             set(&c.Worker.Drain, duration(time.Millisecond, longestDrain)),
 		"callback_url":      set(&c.Worker.CallbackURL, address("https", "http")),
+		"circuit": func(e element) error {
+			return e.members(map[string]member{
+				"failures": set(&c.Worker.CircuitFailures, whole(1, mostFailures)),
+				"open_for": set(&c.Worker.CircuitOpenFor, duration(100*time.Millisecond, longestOpen)),
+			})
+		},
 	})
 }
 

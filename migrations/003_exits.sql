@@ -38,8 +38,22 @@ CREATE TABLE callbacks (
 CREATE TRIGGER callbacks_append_only BEFORE UPDATE OR DELETE ON callbacks FOR EACH ROW EXECUTE FUNCTION onejob_append_only();
 CREATE TRIGGER callbacks_never_truncated BEFORE TRUNCATE ON callbacks FOR EACH STATEMENT EXECUTE FUNCTION onejob_never_deleted();
 
+-- The circuits that are open: providers that are not called until open_until, because their
+-- calls failed one after the other, or because somebody paused them. Past that time one
+-- attempt at a time tries, and the first that is served closes the circuit.
+CREATE TABLE circuits (
+    provider   onejob_name PRIMARY KEY,
+    open_until timestamptz NOT NULL,
+    try_until  timestamptz, -- while one attempt tries, nobody else does
+    opened_at  timestamptz NOT NULL DEFAULT clock_timestamp(),
+    times      integer     NOT NULL DEFAULT 1 CHECK (times > 0), -- opened since it was closed
+    reason     text        NOT NULL CHECK (reason <> '' AND octet_length(reason) <= 4096),
+    paused_by  onejob_name -- who paused it; null: a worker opened it
+);
+
 ---- create above / drop below ----
 
+DROP TABLE circuits;
 DROP TABLE callbacks;
 DROP TRIGGER attempts_request_updated ON attempts;
 DROP FUNCTION onejob_request_updated;

@@ -21,6 +21,7 @@ type Metrics struct {
 	attempts   *prometheus.CounterVec // by provider, state and reason
 	unknown    *prometheus.GaugeVec   // by provider and age; of the whole database, not of this worker
 	listening  *prometheus.GaugeVec   // by provider; of this worker
+	circuits   *prometheus.GaugeVec   // by provider; of the whole database
 	races      *prometheus.CounterVec // by provider of the loser
 	duplicates prometheus.Counter
 	launches   prometheus.Counter
@@ -36,6 +37,8 @@ func NewMetrics() *Metrics {
 			Help: "Attempts that are unknown now, in the whole database, by the time since they started."}, []string{"provider", "age"}),
 		listening: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "onejob_attempts_listening",
 			Help: "Attempts of this worker that listen to a silent provider."}, []string{"provider"}),
+		circuits: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "onejob_circuit_open",
+			Help: "1: the provider is not called; 0.5: one attempt at a time tries. A provider that is called has no value."}, []string{"provider"}),
 		races: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "onejob_races_lost_total",
 			Help: "Results discarded because another had won, the job was closed or the attempt given up."}, []string{"provider"}),
 		duplicates: prometheus.NewCounter(prometheus.CounterOpts{Name: "onejob_duplicates_answered_total",
@@ -43,7 +46,7 @@ func NewMetrics() *Metrics {
 		launches: prometheus.NewCounter(prometheus.CounterOpts{Name: "onejob_reconciler_launches_total",
 			Help: "Workflows that the reconciler started for open jobs that had none."}),
 	}
-	m.registry.MustRegister(m.attempts, m.unknown, m.listening, m.races, m.duplicates, m.launches,
+	m.registry.MustRegister(m.attempts, m.unknown, m.listening, m.circuits, m.races, m.duplicates, m.launches,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -77,6 +80,17 @@ func (m *Metrics) setListening(counts map[string]int) {
 	m.listening.Reset()
 	for provider, n := range counts {
 		m.listening.WithLabelValues(provider).Set(float64(n))
+	}
+}
+
+func (m *Metrics) setCircuits(circuits []postgres.Circuit) {
+	m.circuits.Reset()
+	for _, c := range circuits {
+		open := 0.5
+		if c.OpenFor > 0 {
+			open = 1
+		}
+		m.circuits.WithLabelValues(c.Provider).Set(open)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/onejob/onejob"
+	"github.com/onejob/onejob/activities"
 	"github.com/onejob/onejob/workflows"
 )
 
@@ -13,8 +14,9 @@ import (
 // alone: Temporal refuses the second start.
 type reconciler struct {
 	Config
-	runs  workflows.Runs
-	slots []*attemptSlots
+	runs     workflows.Runs
+	slots    []*attemptSlots
+	circuits *activities.Circuits
 }
 
 const (
@@ -58,6 +60,7 @@ func (r *reconciler) turn(ctx context.Context) {
 			break
 		}
 	}
+	r.readCircuits(ctx)
 	r.countUnknown(ctx)
 	r.countListening()
 }
@@ -73,6 +76,16 @@ func (r *reconciler) relaunch(ctx context.Context, job *onejob.Job) {
 		r.Metrics.launches.Inc()
 		r.Logger.Info("launched a job that had no workflow", "job_id", job.ID, "status", job.Status)
 	}
+}
+
+// readCircuits learns which providers no worker calls for now.
+func (r *reconciler) readCircuits(ctx context.Context) {
+	circuits, err := r.circuits.Refresh(ctx)
+	if err != nil {
+		r.Logger.Warn("cannot read the circuits", "error", err)
+		return
+	}
+	r.Metrics.setCircuits(circuits)
 }
 
 func (r *reconciler) countListening() {

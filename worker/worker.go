@@ -35,6 +35,8 @@ type Config struct {
 	Drain            time.Duration // default 30 s; what calls in flight get when the worker stops
 	Working          int           // default 4000; attempts at once whose providers are not silent yet
 	Listening        int           // default 2000; attempts at once that listen to one silent provider, before it is not called
+	CircuitFailures  int           // default 20; calls in a row that were not served, after which a provider is not called for a while
+	CircuitOpenFor   time.Duration // default 30 s; that while, at first
 	ReconcileEvery   time.Duration // default 5 s; how often the reconciler looks
 	RelaunchAfter    time.Duration // default 1 min; how often an open job's workflow is looked for
 	Metrics          *Metrics      // default: counted and not served
@@ -57,6 +59,7 @@ type Worker struct {
 	limited    []worker.Worker // of the limited providers
 	reconciler *reconciler
 	slots      *attemptSlots
+	circuits   *activities.Circuits
 	runs       workflows.Runs
 	fatal      chan error // what made Temporal's worker give up
 }
@@ -88,7 +91,10 @@ func New(config Config, options ...Option) (*Worker, error) {
 		config: config, reconciler: newReconciler(config, runs), fatal: make(chan error, 1),
 		slots: newAttemptSlots(config.Working, config.Listening), runs: runs,
 	}
-	w.reconciler.slots = []*attemptSlots{w.slots}
+	w.circuits = activities.NewCircuits(activities.CircuitOptions{
+		Store: config.Store, Failures: config.CircuitFailures, OpenFor: config.CircuitOpenFor, Logger: config.Logger,
+	})
+	w.reconciler.slots, w.reconciler.circuits = []*attemptSlots{w.slots}, w.circuits
 	if err := w.makeWorkers(); err != nil {
 		return nil, err
 	}
@@ -101,6 +107,8 @@ func (c Config) orDefault() Config {
 	c.Drain = cmp.Or(c.Drain, 30*time.Second)
 	c.Working = cmp.Or(c.Working, concurrentAttempts)
 	c.Listening = cmp.Or(c.Listening, listeningAttempts)
+	c.CircuitFailures = cmp.Or(c.CircuitFailures, 20)
+	c.CircuitOpenFor = cmp.Or(c.CircuitOpenFor, 30*time.Second)
 	c.ReconcileEvery = cmp.Or(c.ReconcileEvery, 5*time.Second)
 	c.RelaunchAfter = cmp.Or(c.RelaunchAfter, time.Minute)
 	c.Logger = cmp.Or(c.Logger, slog.Default())
@@ -168,6 +176,7 @@ func (w *Worker) activities(slots *attemptSlots) *activities.Activities {
 		Tell:      w.runs,
 		Observer:  w.config.Metrics,
 		Listening: slots,
+		Circuits:  w.circuits,
 		Logger:    w.config.Logger,
 		Callbacks: w.config.CallbackURL,
 		Drain:     w.config.Drain,
@@ -202,6 +211,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	} else if err != nil {
 		return err
 	}
+	w.reconciler.readCircuits(ctx) // before the first call
 	if err := w.start(); err != nil {
 		return onejob.Errorf(onejob.CodeServerUnreachable, "the worker cannot start on temporal: %w", err)
 	}

@@ -85,6 +85,16 @@ func taskQueue() string { return os.Getenv("ONEJOB_TASK_QUEUE") }
 // loadConfig reads the configuration that the environment names.
 func loadConfig() (*config.Config, error) { return config.Load(config.Path()) }
 
+// useStore calls use with the store alone, for commands that need no Temporal.
+func useStore(ctx context.Context, use func(*postgres.Store) error) error {
+	store, err := postgres.Open(ctx, os.Getenv("DATABASE_URL"))
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	return use(store)
+}
+
 // useStarter calls use with a starter for commands that name nothing of the configuration.
 func useStarter(ctx context.Context, use func(*starter.Starter) error) error {
 	return useCatalog(ctx, onejob.Catalog{}, use)

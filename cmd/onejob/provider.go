@@ -11,7 +11,8 @@ import (
 )
 
 func newProvider() *cobra.Command {
-	return newGroup("provider", "Show and try the configured providers", newProviderList(), newProviderCheck())
+	return newGroup("provider", "Show and try the configured providers", newProviderList(), newProviderCheck(),
+		newProviderStatus(), newProviderPause(), newProviderResume())
 }
 
 // listedProvider is a provider as it is printed.

@@ -131,6 +131,8 @@ func (c *connection) worker(from *config.Config, metrics *worker.Metrics) (*work
 		TaskQueue:        taskQueue(),
 		HeartbeatTimeout: from.Worker.HeartbeatTimeout,
 		Drain:            from.Worker.Drain,
+		CircuitFailures:  from.Worker.CircuitFailures,
+		CircuitOpenFor:   from.Worker.CircuitOpenFor,
 		Metrics:          metrics,
 	})
 }

@@ -1,0 +1,36 @@
+package activities
+
+import (
+	"testing"
+
+	"github.com/onejob/onejob"
+)
+
+// What a call says of its provider: the rows are those that would be guessed wrongly.
+func TestWhatACallSaysOfItsProvider(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		attempt onejob.Attempt
+		failed  int // in a row after it, where one failed before
+	}{
+		{onejob.Attempt{State: onejob.AttemptFailed, Reason: onejob.ReasonRefused, Retryable: true}, 2},
+		{onejob.Attempt{State: onejob.AttemptFailed, Reason: onejob.ReasonNotSent, Retryable: true}, 2},
+		{onejob.Attempt{State: onejob.AttemptUnknown, Reason: onejob.ReasonTimeout}, 2},
+		{onejob.Attempt{State: onejob.AttemptUnknown, Reason: onejob.ReasonServerError}, 2},
+		{onejob.Attempt{State: onejob.AttemptFailed, Reason: onejob.ReasonRejected}, 0},
+		{onejob.Attempt{State: onejob.AttemptFailed, Reason: onejob.ReasonContractViolation}, 0},
+		{onejob.Attempt{State: onejob.AttemptSucceeded}, 0},
+		{onejob.Attempt{State: onejob.AttemptRunning}, 1},
+		{onejob.Attempt{State: onejob.AttemptUnknown, Reason: onejob.ReasonWorkerShutdown}, 1},
+		{onejob.Attempt{State: onejob.AttemptFailed, Reason: onejob.ReasonCircuitOpen, Retryable: true}, 1},
+		{onejob.Attempt{State: onejob.AttemptFailed, Reason: onejob.ReasonResolved}, 1},
+		{onejob.Attempt{State: onejob.AttemptCancelled, Reason: onejob.ReasonCancelled}, 1},
+	} {
+		circuits := NewCircuits(CircuitOptions{})
+		circuits.failed["primary"] = 1
+		circuits.heard(t.Context(), "primary", c.attempt)
+		if got := circuits.failed["primary"]; got != c.failed {
+			t.Errorf("after %s (%s) %d calls in a row were not served, want %d", c.attempt.State, c.attempt.Reason, got, c.failed)
+		}
+	}
+}
