@@ -46,10 +46,11 @@ type Postgres struct {
 // It fails with [ErrInUse] when another server has opts.DataDir, and otherwise with
 // the last lines of the server's log.
 func StartPostgres(ctx context.Context, opts PostgresOptions) (*Postgres, error) {
+	progress, began := newProgress(opts.Log), time.Now()
 	if url := os.Getenv("DATABASE_URL"); url != "" && !opts.Own {
+		progress.printf("postgres is the one that DATABASE_URL names: unset it for one of our own")
 		return &Postgres{url: url}, nil
 	}
-	progress, began := newProgress(opts.Log), time.Now()
 	cluster, err := openCluster(ctx, opts, progress)
 	if err != nil {
 		return nil, fmt.Errorf("start postgres: %w", err)

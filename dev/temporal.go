@@ -63,10 +63,11 @@ type Temporal struct {
 // when another server has opts.DataDir, and otherwise with the last lines of the
 // server's log.
 func StartTemporal(ctx context.Context, opts TemporalOptions) (*Temporal, error) {
+	progress := newProgress(opts.Log)
 	if address := os.Getenv("TEMPORAL_ADDRESS"); address != "" && !opts.Own {
+		progress.printf("temporal is the one that TEMPORAL_ADDRESS names: unset it for one of our own")
 		return externalTemporal(address), nil
 	}
-	progress := newProgress(opts.Log)
 	cli, err := findCLI(ctx, opts.CLI, progress)
 	if err != nil {
 		return nil, fmt.Errorf("start temporal: %w", err)

@@ -65,7 +65,8 @@ func translateServer(what string, pg *pgconn.PgError, err error) error {
 	case pg.Code == stateUniqueViolation && pg.ConstraintName == constraintOneLive:
 		return onejob.Errorf(onejob.CodeAttemptUnresolved, "an attempt of this job is unresolved: wait for it, cancel it or resolve it")
 	case pg.Code == stateInvalidText && pg.Routine == routineReadsUUID:
-		return onejob.Errorf(onejob.CodeNotFound, "%w: job ids are UUIDs, as 'onejob start' prints them", err)
+		_, value, _ := strings.Cut(pg.Message, ": ")
+		return onejob.Errorf(onejob.CodeNotFound, "%s is no job: job ids are UUIDs, as 'onejob start' prints them", value)
 	case pg.Code == stateNoDatabase || strings.HasPrefix(pg.Code, classAuthorization):
 		return onejob.Errorf(onejob.CodeMisconfigured, "postgres does not let onejob in (%s): %w: check DATABASE_URL", what, err)
 	case interrupted(pg):
