@@ -14,11 +14,14 @@ CREATE TABLE outbox (
 CREATE INDEX outbox_by_topic ON outbox (topic, message_key);
 CREATE INDEX outbox_by_age ON outbox (created_at);
 
--- Which group hears which topics.
+-- Which group hears which topics. Who hears from the beginning gets the claims of older
+-- messages bit by bit, in the order of their keys; until that is done backlog is how far it
+-- has come.
 CREATE TABLE subscriptions (
     consumer_group onejob_name NOT NULL CHECK (octet_length(consumer_group) <= 100),
     topic          onejob_name NOT NULL,
     since          timestamptz NOT NULL DEFAULT clock_timestamp(),
+    backlog        text COLLATE "C",
     PRIMARY KEY (consumer_group, topic)
 );
 
@@ -135,7 +138,7 @@ CREATE TABLE usage_by_kind (
 -- else, so they cannot differ in what they count. Topups and credits that correct no charge
 -- are no usage.
 CREATE VIEW usage_entries AS
-SELECT l.source AS message_key, l.owner_id, l.day, l.currency, l.provider, l.model, j.kind,
+SELECT l.source AS message_key, l.owner_id, l.day, l.currency, coalesce(l.provider, '') AS provider, coalesce(l.model, '') AS model, j.kind,
        (l.kind = 'cost' AND l.corrects IS NULL)::integer AS calls,
        (l.kind = 'charge')::integer AS jobs,
        CASE WHEN c.counted THEN coalesce((l.usage ->> 'input_tokens')::bigint, 0) ELSE 0 END AS input_tokens,
