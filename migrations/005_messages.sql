@@ -149,7 +149,8 @@ SELECT l.source AS message_key, l.owner_id, l.day, l.currency, coalesce(l.provid
        CASE WHEN l.kind = 'charge' THEN l.amount ELSE 0 END AS charged,
        CASE WHEN l.kind = 'credit' THEN l.amount ELSE 0 END AS credited
 FROM ledger l JOIN jobs j ON j.id = l.job_id, LATERAL (SELECT l.kind = 'cost' AND l.corrects IS NULL AS counted) c
-WHERE l.kind IN ('cost', 'charge') OR l.kind = 'credit' AND l.corrects IS NOT NULL;
+WHERE l.kind IN ('cost', 'charge')
+   OR l.kind = 'credit' AND EXISTS (SELECT FROM ledger charge WHERE charge.id = l.corrects AND charge.kind = 'charge');
 
 ---- create above / drop below ----
 
