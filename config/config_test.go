@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -100,25 +101,56 @@ func TestVendorsHaveTheirOwnDefaults(t *testing.T) {
 	}
 }
 
-func TestPricesAreKeptAsTheyAreWritten(t *testing.T) {
+func TestPricesAreReadExactly(t *testing.T) {
 	t.Parallel()
 	c := mustParse(t, mustRead(t, "testdata", "full.yaml"))
-	want := []config.Price{
-		{Provider: "primary", Model: "m-large", Unit: "input", Price: "0.000002", Currency: "USD"},
-		{Provider: "primary", Model: "m-large", Unit: "output", Price: "0.0000060", Currency: "USD"},
+	want := []string{
+		"primary m-large input 0.000002 0.000002 USD ",
+		"primary m-large output 0.000006 0.00000900001 USD ",
+		"primary m-large output 0.000005 0 USD 2027-01-01T00:00:00.25Z",
 	}
-	if !reflect.DeepEqual(c.Prices, want) {
-		t.Errorf("prices are %+v", c.Prices)
+	if got := priceLines(c.Prices); !slices.Equal(got, want) {
+		t.Errorf("prices are\n%s", strings.Join(got, "\n"))
+	}
+}
+
+func priceLines(prices []onejob.Price) (lines []string) {
+	for _, p := range prices {
+		var from string
+		if !p.ValidFrom.IsZero() {
+			from = p.ValidFrom.Format(time.RFC3339Nano)
+		}
+		lines = append(lines, fmt.Sprintf("%s %s %s %s %s %s %s", p.Provider, p.Model, p.Unit, p.Price, p.Charged(), p.Currency, from))
+	}
+	return lines
+}
+
+func TestListOfPricesStandsAlone(t *testing.T) {
+	t.Parallel()
+	prices, err := config.ParsePrices("prices.yaml", []byte("- {provider: p, unit: call, price: 1, currency: EUR}\n- {provider: q, model: m, unit: image, price: 0.000000000001, charge: 2, currency: USD, valid_from: 2026-12-01T00:00:00Z}\n"))
+	if want := []string{"p  call 1 1 EUR ", "q m image 0.000000000001 2 USD 2026-12-01T00:00:00Z"}; err != nil || !slices.Equal(priceLines(prices), want) {
+		t.Errorf("%q, %v", priceLines(prices), err)
+	}
+	for text, words := range map[string]string{
+		"- {provider: p, unit: call, price: 1}":      "prices.yaml:1: prices[0] has no currency",
+		"- {provider: p, unit: call, currency: USD}": "prices.yaml:1: prices[0] has no price",
+		"prices: []": "prices.yaml:1: prices is a mapping: write it as a list",
+		"\n- {provider: p, unit: call, price: 1, currency: USD, owner: o}": `prices.yaml:2: unknown field "owner" in prices[0]`,
+		"": "prices.yaml:1: the file is empty",
+	} {
+		if _, err := config.ParsePrices("prices.yaml", []byte(text)); onejob.CodeOf(err) != onejob.CodeMisconfigured || !strings.HasPrefix(err.Error(), words) {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+	if _, err := config.LoadPrices(filepath.Join(t.TempDir(), "absent.yaml")); onejob.CodeOf(err) != onejob.CodeMisconfigured || !strings.Contains(err.Error(), "absent.yaml") {
+		t.Errorf("%v", err)
 	}
 }
 
 func TestNoticesNameWhatIsNotUsed(t *testing.T) {
 	t.Parallel()
 	c := mustParse(t, mustRead(t, "testdata", "full.yaml"))
-	want := []string{
-		"onejob.yaml:47: kinds.invoice.contract is checked but not used by this version",
-		"onejob.yaml:50: prices is checked but not used by this version",
-	}
+	want := []string{"onejob.yaml:47: kinds.invoice.contract is checked but not used by this version"}
 	if !reflect.DeepEqual(c.Notices, want) {
 		t.Errorf("notices:\n%s", strings.Join(c.Notices, "\n"))
 	}
