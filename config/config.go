@@ -31,6 +31,7 @@ type Config struct {
 	Prices    []onejob.Price
 	Limits    onejob.Limits // zero: the default, see [onejob.Limits.OrDefault]
 	Worker    Worker
+	Webhooks  Webhooks
 	Notices   []string // what the file says and this version does not use, one line each
 }
 

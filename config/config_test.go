@@ -20,7 +20,7 @@ import (
 func environment(name string) (string, bool) {
 	value, ok := map[string]string{
 		"SIGNING_SECRETS": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw whsec_bmV3ZXIgc2VjcmV0IG9mIDI0IGJ5dGVz",
-		"PRIMARY_TOKEN":   "s3cret", "FALLBACK_URL": "https://fallback.example", "EMPTY": "", "BROKEN": "a\nb", "NO_URL": "s3cret",
+		"PRIMARY_TOKEN":   "s3cret", "FALLBACK_URL": "https://fallback.example", "EMPTY": "", "BLANKS": "  ", "BROKEN": "a\nb", "NO_URL": "s3cret",
 	}[name]
 	return value, ok
 }
@@ -77,6 +77,10 @@ func TestParseReadsEveryMember(t *testing.T) {
 	}
 	if c.Worker != (config.Worker{HeartbeatTimeout: 45 * time.Second, Drain: time.Minute, CallbackURL: "https://onejob.example/hooks"}) || c.Limits != (onejob.Limits{InputBytes: 1e6, ResultBytes: 2e6, Depth: 64}) {
 		t.Errorf("worker %+v, limits %+v", c.Worker, c.Limits)
+	}
+	signing, _ := environment("SIGNING_SECRETS")
+	if want := (config.Webhooks{CallbackSecrets: strings.Fields(signing), AllowPrivate: true, Timeout: 3 * time.Second}); !reflect.DeepEqual(c.Webhooks, want) {
+		t.Errorf("webhooks %+v", c.Webhooks)
 	}
 }
 
@@ -163,8 +167,8 @@ func TestDefaultsStandForWhatIsLeftOut(t *testing.T) {
 	if p.Timeout != 10*time.Second || p.ListenFor != 10*time.Minute || p.Idempotency != nil || p.Lookup != nil {
 		t.Errorf("provider %+v", p)
 	}
-	if c.Worker.HeartbeatTimeout != 30*time.Second || c.Worker.Drain != 30*time.Second || len(c.Notices) != 0 {
-		t.Errorf("worker %+v, notices %q", c.Worker, c.Notices)
+	if c.Worker.HeartbeatTimeout != 30*time.Second || c.Worker.Drain != 30*time.Second || len(c.Notices) != 0 || !reflect.DeepEqual(c.Webhooks, config.Webhooks{Timeout: 10 * time.Second}) {
+		t.Errorf("worker %+v, webhooks %+v, notices %q", c.Worker, c.Webhooks, c.Notices)
 	}
 	if !c.Kinds["ticket"].SideEffects {
 		t.Error("a kind that says nothing has no side effects: two of its attempts could run beside each other")
@@ -200,6 +204,9 @@ func TestPrintingAConfigurationShowsNoSecret(t *testing.T) {
 			t.Errorf("%s prints %s", verb, line)
 		}
 		if line := fmt.Sprintf(verb, c.Providers[3]); strings.Contains(line, "s3cret") {
+			t.Errorf("%s prints %s", verb, line)
+		}
+		if line := fmt.Sprintf(verb, c.Webhooks); strings.Contains(line, "whsec_") {
 			t.Errorf("%s prints %s", verb, line)
 		}
 	}

@@ -32,7 +32,7 @@ func Parse(name string, text []byte, lookupEnv func(string) (string, bool)) (*Co
 	if err != nil {
 		return nil, err
 	}
-	c := &Config{Kinds: map[string]Kind{}, Worker: Worker{HeartbeatTimeout: DefaultHeartbeatTimeout, Drain: DefaultDrain}}
+	c := &Config{Kinds: map[string]Kind{}, Worker: Worker{HeartbeatTimeout: DefaultHeartbeatTimeout, Drain: DefaultDrain}, Webhooks: Webhooks{Timeout: DefaultWebhookTimeout}}
 	lines := map[string]int{}
 	var prices []pricedElement
 	err = top.members(map[string]member{
@@ -41,6 +41,7 @@ func Parse(name string, text []byte, lookupEnv func(string) (string, bool)) (*Co
 		"prices":    set(&prices, readPrices),
 		"worker":    c.readWorker,
 		"limits":    c.readLimits,
+		"webhooks":  c.readWebhooks,
 	})
 	if err != nil {
 		return nil, err

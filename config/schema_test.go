@@ -56,6 +56,8 @@ func TestSchemaRefusesWhatTheParserRefuses(t *testing.T) {
 		"typo in a price":          price("provider: primary, model: m, unit: input, price: '1', curency: USD"),
 		"typo in the worker":       "worker: {drian: 1s}",
 		"typo in the limits":       "limits: {dept: 1}",
+		"typo in the webhooks":     "webhooks: {time_out: 1s}",
+		"webhooks' secret, open":   "webhooks: {callback_secret: whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw}",
 		"provider without url":     "providers: {p: {type: http}}",
 		"provider of another type": "providers: {p: {type: grpc, url: 'https://p.example'}}",
 		"vendor without a model":   vendor("openai", "unpriced: allow"),
