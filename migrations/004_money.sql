@@ -82,6 +82,18 @@ $$;
 
 -- Which of a provider's models was asked: prices are per model.
 ALTER TABLE attempts ADD COLUMN model text COLLATE "C" NOT NULL DEFAULT '';
+-- A success from before told no usage where an operator had found it out.
+UPDATE attempts SET usage = '{"input_tokens":0,"output_tokens":0,"estimated":true}' WHERE state = 'succeeded' AND usage IS NULL;
+
+CREATE FUNCTION onejob_attempt_repriced() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM onejob_refuse(format('attempt %s of job %s: the model and the usage that it is priced by never change', OLD.number, OLD.job_id));
+    RETURN NULL;
+END $$;
+CREATE TRIGGER attempts_repriced BEFORE UPDATE OF model, usage ON attempts FOR EACH ROW
+    WHEN (NEW.model <> OLD.model OR OLD.usage IS NOT NULL AND OLD.state IN ('succeeded', 'failed', 'cancelled')
+          AND NEW.usage::text IS DISTINCT FROM OLD.usage::text)
+    EXECUTE FUNCTION onejob_attempt_repriced();
 
 -- Every movement of money, once. An entry moves its amount from one account to another, so
 -- the sum over all accounts is zero whatever is written; a balance is the sum over an account
@@ -228,15 +240,16 @@ CREATE FUNCTION onejob_reservation_inserted() RETURNS trigger LANGUAGE plpgsql A
 DECLARE
     budget budgets;
 BEGIN
-    IF NEW.state <> 'open' OR NOT EXISTS (SELECT FROM jobs WHERE id = NEW.job_id AND owner_id = NEW.owner_id) THEN
-        PERFORM onejob_refuse(format('job %s: a reservation starts open, and is its owner''s', NEW.job_id));
+    IF NEW.state <> 'open' OR NOT EXISTS (SELECT FROM jobs WHERE id = NEW.job_id AND owner_id = NEW.owner_id AND finished_at IS NULL) THEN
+        PERFORM onejob_refuse(format('job %s: a reservation starts open, of a job that is open, and is its owner''s', NEW.job_id));
     END IF;
     UPDATE budgets SET reserved = reserved + NEW.amount
     WHERE owner_id = NEW.owner_id AND month = NEW.month AND ("limit" IS NULL OR reserved + spent + NEW.amount <= "limit");
     IF NOT FOUND THEN
         SELECT * INTO budget FROM budgets WHERE owner_id = NEW.owner_id AND month = NEW.month;
         RAISE EXCEPTION 'the budget of % for % is % %: % is spent and % reserved, and the job may come to %',
-            NEW.owner_id, to_char(NEW.month, 'YYYY-MM'), budget."limit", budget.currency, budget.spent, budget.reserved, NEW.amount
+            NEW.owner_id, to_char(NEW.month, 'YYYY-MM'), trim_scale(budget."limit"), budget.currency,
+            trim_scale(budget.spent), trim_scale(budget.reserved), trim_scale(NEW.amount)
             USING ERRCODE = 'OJ002';
     END IF;
     RETURN NEW;
@@ -273,36 +286,124 @@ BEGIN
 END $$;
 CREATE TRIGGER budgets_updated BEFORE UPDATE ON budgets FOR EACH ROW EXECUTE FUNCTION onejob_budget_updated();
 
+CREATE FUNCTION onejob_budget_inserted() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM onejob_refuse(format('budget of %s for %s: its counters start at zero', NEW.owner_id, NEW.month));
+    RETURN NULL;
+END $$;
+CREATE TRIGGER budgets_inserted BEFORE INSERT ON budgets FOR EACH ROW
+    WHEN (NEW.reserved <> 0 OR NEW.spent <> 0) EXECUTE FUNCTION onejob_budget_inserted();
+
 -- A job that ends closes its reservation in the same transaction, settled with its charge or
 -- released; an open job of an owner with a budget keeps it open.
-CREATE FUNCTION onejob_job_budgeted() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE FUNCTION onejob_check_reservation(the_job uuid) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
+    job  record;
     last reservations;
 BEGIN
-    SELECT * INTO last FROM reservations WHERE job_id = NEW.id ORDER BY id DESC LIMIT 1;
+    SELECT * INTO last FROM reservations WHERE job_id = the_job ORDER BY id DESC LIMIT 1;
     IF last.id IS NULL THEN
-        RETURN NULL;
+        RETURN;
     END IF;
-    IF last.state <> (CASE WHEN NEW.status = 'succeeded' THEN 'settled' WHEN NEW.status IN ('failed', 'cancelled') THEN 'released' ELSE 'open' END)
-        OR last.state = 'settled' AND last.settled <> (SELECT amount FROM ledger WHERE job_id = NEW.id AND kind = 'charge')
+    SELECT status INTO job FROM jobs WHERE id = the_job;
+    IF last.state <> (CASE WHEN job.status = 'succeeded' THEN 'settled' WHEN job.status IN ('failed', 'cancelled') THEN 'released' ELSE 'open' END)
+        OR last.state = 'settled' AND last.settled IS DISTINCT FROM (SELECT amount FROM ledger WHERE job_id = the_job AND kind = 'charge')
     THEN
-        PERFORM onejob_refuse(format('job %s: it is %s and its reservation is %s', NEW.id, NEW.status, last.state));
+        PERFORM onejob_refuse(format('job %s: it is %s and its reservation is %s', the_job, job.status, last.state));
     END IF;
+END $$;
+CREATE FUNCTION onejob_job_budgeted() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM onejob_check_reservation(NEW.id);
     RETURN NULL;
 END $$;
 CREATE CONSTRAINT TRIGGER jobs_budgeted AFTER UPDATE OF status ON jobs DEFERRABLE INITIALLY DEFERRED FOR EACH ROW
     WHEN (NEW.status IN ('succeeded', 'failed', 'cancelled') OR OLD.status = 'failed') EXECUTE FUNCTION onejob_job_budgeted();
+CREATE FUNCTION onejob_reservation_kept() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM onejob_check_reservation(NEW.job_id);
+    RETURN NULL;
+END $$;
+CREATE CONSTRAINT TRIGGER reservations_kept AFTER UPDATE ON reservations DEFERRABLE INITIALLY DEFERRED FOR EACH ROW
+    EXECUTE FUNCTION onejob_reservation_kept();
+
+-- The month whose budget an owner's job reserves in: this one, by UTC. A limit goes on until
+-- it is changed, so a month without a row gets the latest one. Null: the owner has no budget.
+CREATE FUNCTION onejob_budget_month(the_owner onejob_name) RETURNS date LANGUAGE plpgsql AS $$
+DECLARE
+    this_month date := date_trunc('month', clock_timestamp() AT TIME ZONE 'UTC');
+BEGIN
+    IF EXISTS (SELECT FROM budgets WHERE owner_id = the_owner AND month = this_month) THEN
+        RETURN this_month;
+    END IF;
+    INSERT INTO budgets (owner_id, month, "limit", currency)
+    SELECT owner_id, this_month, "limit", currency FROM budgets
+    WHERE owner_id = the_owner AND month < this_month ORDER BY month DESC LIMIT 1
+    ON CONFLICT DO NOTHING;
+    RETURN (SELECT month FROM budgets WHERE owner_id = the_owner AND month = this_month);
+END $$;
+
+-- Reserves for those of the jobs that this transaction inserted and whose owner has a budget.
+-- Each job has a line for each provider that it may ask, with the usage to reckon with: the
+-- dearest counts. Jobs that may not be are refused together, by OJ002 and with their ids in
+-- the detail: whoever submits leaves them out and inserts the rest. All rows of jobs are
+-- inserted before the first budget is touched, and budgets in the order of their owners: the
+-- order in which everybody else locks them.
+CREATE FUNCTION onejob_reserve(ids uuid[], providers text[], models text[], usages json[]) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    job        record;
+    this_month date;
+    budget     budgets;
+    estimate   record;
+    refused    jsonb := '{}';
+BEGIN
+    FOR job IN
+        SELECT j.id, j.owner_id FROM jobs j
+        WHERE j.id = ANY (ids) AND j.xmin = pg_current_xact_id_if_assigned()::xid
+          AND EXISTS (SELECT FROM budgets b WHERE b.owner_id = j.owner_id)
+        ORDER BY j.owner_id, array_position(ids, j.id)
+    LOOP
+        this_month := onejob_budget_month(job.owner_id);
+        SELECT * INTO budget FROM budgets WHERE owner_id = job.owner_id AND month = this_month;
+        CONTINUE WHEN NOT FOUND;
+        SELECT coalesce(max(p.charge), 0) AS amount, min(c.provider || ' is priced in ' || p.currency) FILTER (WHERE p.currency NOT IN ('XXX', budget.currency)) AS foreign_price
+        INTO estimate
+        FROM unnest(ids, providers, models, usages) AS c (id, provider, model, usage),
+             LATERAL onejob_priced(c.provider, c.model, c.usage, clock_timestamp()) p
+        WHERE c.id = job.id;
+        BEGIN
+            IF estimate.foreign_price IS NOT NULL THEN
+                PERFORM onejob_refuse(format('the budget of %s is in %s and %s', job.owner_id, budget.currency, estimate.foreign_price));
+            END IF;
+            INSERT INTO reservations (job_id, owner_id, month, amount) VALUES (job.id, job.owner_id, budget.month, estimate.amount);
+        EXCEPTION WHEN SQLSTATE 'OJ001' OR SQLSTATE 'OJ002' THEN
+            refused := refused || jsonb_build_object(job.id, jsonb_build_object('state', SQLSTATE, 'message', SQLERRM));
+        END;
+    END LOOP;
+    IF refused <> '{}' THEN
+        RAISE EXCEPTION '% of the jobs may not be inserted', (SELECT count(*) FROM jsonb_object_keys(refused)) USING ERRCODE = 'OJ002', DETAIL = refused;
+    END IF;
+END $$;
+
+-- A job that is reopened reserves again what it reserved last.
+CREATE FUNCTION onejob_reserve_again(the_job uuid) RETURNS void LANGUAGE sql AS $$
+    INSERT INTO reservations (job_id, owner_id, month, amount)
+    SELECT job_id, owner_id, onejob_budget_month(owner_id), amount FROM reservations
+    WHERE job_id = the_job ORDER BY id DESC LIMIT 1
+$$;
 
 ---- create above / drop below ----
 
+DROP FUNCTION onejob_reserve_again, onejob_reserve, onejob_budget_month;
 DROP TRIGGER jobs_budgeted ON jobs;
 DROP TABLE reservations, budgets;
 DROP TRIGGER jobs_charged ON jobs;
 DROP TRIGGER attempts_cost ON attempts;
 ALTER TABLE attempts DROP CONSTRAINT attempts_success_has_usage;
 DROP TABLE ledger;
+DROP TRIGGER attempts_repriced ON attempts;
 ALTER TABLE attempts DROP COLUMN model;
-DROP FUNCTION onejob_job_budgeted, onejob_budget_updated, onejob_reservation_updated, onejob_reservation_inserted,
+DROP FUNCTION onejob_attempt_repriced, onejob_reservation_kept, onejob_job_budgeted, onejob_check_reservation, onejob_budget_inserted, onejob_budget_updated, onejob_reservation_updated, onejob_reservation_inserted,
     onejob_job_charged, onejob_attempt_costs, onejob_ledger_inserted, onejob_priced, onejob_quantities;
 DROP TABLE prices;
 DROP FUNCTION onejob_price_inserted;
