@@ -26,6 +26,7 @@ type Job struct {
 	ListenFor          time.Duration
 	MaxAttempts        int
 	Labels             map[string]string
+	Reckoning          Reckoning // of a new job; not stored
 
 	// What became of it; a new job has none of this.
 	Status      Status
@@ -82,6 +83,7 @@ func NewJob(r Request, c Catalog) (Job, error) {
 		ListenFor:          cmp.Or(time.Duration(r.ListenFor), defaults.ListenFor, DefaultListenFor),
 		MaxAttempts:        cmp.Or(r.MaxAttempts, DefaultMaxAttempts),
 		Labels:             r.Labels,
+		Reckoning:          c.reckon(r),
 		Status:             StatusAccepted,
 	}
 	if err := job.checkTimes(); err != nil {
