@@ -21,6 +21,7 @@ var mayImport = map[string][]string{
 	"workflows":  {"", "postgres", "activities"},
 	"starter":    {"", "postgres", "workflows"},
 	"callbacks":  {"", "provider", "postgres", "activities"},
+	"webhooks":   {"", "provider", "messages", "postgres"},
 	"worker":     {"", "provider", "messages", "postgres", "activities", "callbacks", "workflows"},
 	"config":     {"", "provider"},
 	"simulator":  {},
