@@ -15,12 +15,19 @@ type Message struct {
 	Tries     int             // of the group that takes it, this one included
 }
 
+// Taken is what a group was handed.
+type Taken struct {
+	Batch []Message // to apply, in the order of their keys
+	Dead  []string  // keys of messages whose last try never ended
+}
+
 // Applied counts what became of a batch.
 type Applied struct {
-	Done       int // applied, and claimed as done in the same transaction
-	Duplicates int // had been done before; nothing was applied
-	Failed     int // their try failed; it stays counted
-	Dead       int // of those that failed: it was their last try
+	Done       int    // applied, and marked so in the same transaction
+	Duplicates int    // had been done before; nothing was applied
+	Failed     int    // their try failed; it stays counted
+	Dead       int    // of those that failed: it was their last try
+	Reason     string // why one of them failed
 }
 
 // Add adds another batch's counts.
@@ -29,4 +36,7 @@ func (a *Applied) Add(b Applied) {
 	a.Duplicates += b.Duplicates
 	a.Failed += b.Failed
 	a.Dead += b.Dead
+	if b.Reason != "" {
+		a.Reason = b.Reason
+	}
 }
