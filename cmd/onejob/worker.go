@@ -127,6 +127,7 @@ func (c *connection) worker(from *config.Config, metrics *worker.Metrics) (*work
 		Providers:        provider.NewRegistry(providers...),
 		Kinds:            from.Catalog().Kinds,
 		Limits:           from.Limits,
+		Prices:           from.Prices,
 		CallbackURL:      from.Worker.CallbackURL,
 		TaskQueue:        taskQueue(),
 		HeartbeatTimeout: from.Worker.HeartbeatTimeout,
