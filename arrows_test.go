@@ -32,7 +32,7 @@ var mayImport = map[string][]string{
 var testOnly = []string{"postgres/pgtest", "dev/testservers", "faults/pgproxy", "workflows/replay"}
 
 // programs may import whatever they like.
-var programs = []string{"cmd", "bench", "e2e", "faults", "examples", "deploy", "dev/withservers", "postgres/pgtest", "dev/testservers", "workflows/replay"}
+var programs = []string{"cmd", "bench", "e2e", "faults", "examples", "deploy", "mutants", "dev/withservers", "postgres/pgtest", "dev/testservers", "workflows/replay"}
 
 func TestDependenciesPointOneWay(t *testing.T) {
 	t.Parallel()
