@@ -59,6 +59,7 @@ func (r *reconciler) turn(ctx context.Context) {
 		}
 	}
 	r.countUnknown(ctx)
+	r.countMessages(ctx)
 	r.countListening()
 }
 

@@ -31,17 +31,19 @@ type Config struct {
 	Providers        *provider.Registry
 	Kinds            map[string]onejob.Kind
 	Limits           onejob.Limits
-	Prices           []onejob.Price // stored before the first job, where they differ; see [postgres.Store.ImportPrices]
-	CallbackURL      string         // base URL at which providers reach [Worker.Callbacks]; empty: they do not
-	TaskQueue        string         // default [workflows.TaskQueue]
-	HeartbeatTimeout time.Duration  // default 30 s; silence of a worker that makes its attempts unknown
-	Drain            time.Duration  // default 30 s; what calls in flight get when the worker stops
-	Working          int            // default 4000; attempts at once whose providers are not silent yet
-	Listening        int            // default 2000; attempts at once that listen to one silent provider, before it is not called
-	ReconcileEvery   time.Duration  // default 5 s; how often the reconciler looks
-	RelaunchAfter    time.Duration  // default 1 min; how often an open job's workflow is looked for
-	Metrics          *Metrics       // default: counted and not served
-	Logger           *slog.Logger   // default [slog.Default]
+	Prices           []onejob.Price      // stored before the first job, where they differ; see [postgres.Store.ImportPrices]
+	CallbackURL      string              // base URL at which providers reach [Worker.Callbacks]; empty: they do not
+	TaskQueue        string              // default [workflows.TaskQueue]
+	HeartbeatTimeout time.Duration       // default 30 s; silence of a worker that makes its attempts unknown
+	Drain            time.Duration       // default 30 s; what calls in flight get when the worker stops
+	Working          int                 // default 4000; attempts at once whose providers are not silent yet
+	Listening        int                 // default 2000; attempts at once that listen to one silent provider, before it is not called
+	ReconcileEvery   time.Duration       // default 5 s; how often the reconciler looks
+	RelaunchAfter    time.Duration       // default 1 min; how often an open job's workflow is looked for
+	Consumers        []messages.Consumer // of messages, beside onejob's own
+	KeepMessages     time.Duration       // default 90 days; how long messages are kept that every consumer has done
+	Metrics          *Metrics            // default: counted and not served
+	Logger           *slog.Logger        // default [slog.Default]
 }
 
 // Option changes a worker.
@@ -219,9 +221,14 @@ func (w *Worker) Run(ctx context.Context) error {
 		return onejob.Errorf(onejob.CodeServerUnreachable, "the worker cannot start on temporal: %w", err)
 	}
 	w.config.Logger.Info("worker started", "task_queue", w.config.TaskQueue, "providers", w.config.Providers.Names())
-	err := w.beside(ctx, w.carryMessages, w.reconcileUntil)
+	ctx, end := context.WithCancel(ctx)
+	var beside sync.WaitGroup
+	beside.Go(func() { w.carryMessages(ctx) })
+	err := w.reconcileUntil(ctx)
+	end()
 	w.config.Logger.Info("worker drains", "drain", w.config.Drain)
 	w.stop()
+	beside.Wait()
 	return err
 }
 
