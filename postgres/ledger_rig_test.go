@@ -42,6 +42,10 @@ func (r rig) workedJobs(t testing.TB, n int) {
 		SELECT n, `+fixtureJob+`, 1, (ARRAY['primary', 'second'])[1 + n % 2], 'm-' || n % 3, 0, gen_random_uuid(), 'succeeded',
 			json_build_object('input_tokens', 10 * n, 'cached_input_tokens', n, 'output_tokens', 3 * n, 'reasoning_tokens', n % 5),
 			'fixture', '2026-11-01', '2026-11-01', '2026-11-01' FROM generate_series(1, $1::int) n`, n)
+	r.fixtures(t, `
+		INSERT INTO prices (provider, model, unit, price, charge, currency, valid_from, recorded_by)
+		SELECT provider, 'm-' || m, unit, 0.000000001 * (m + 1), 0.000000003, 'USD', '2026-01-01', 'fixture'
+		FROM unnest(ARRAY['primary', 'second']) provider, generate_series(0, 2) m, unnest(ARRAY['input', 'output']) unit`)
 }
 
 // fixtureJob is the id of the fixtures' job n.
@@ -62,22 +66,20 @@ func (r rig) bookWork(ctx context.Context, first, last int, at string) error {
 	})
 }
 
-// bookedWork has amounts of many digits: 0.000000001 × n as the cost of a token.
+// bookedWork prices the work as whoever books it must.
 const bookedWork = `
-	INSERT INTO ledger (source, owner_id, kind, amount, currency, job_id, attempt_id, provider, model, usage, prices, recorded_by, created_at)
-	SELECT e.topic || ':' || n, 'owner-' || n % 3, e.kind, 10 * n * e.price, 'USD', a.job_id, a.id, a.provider, a.model, a.usage,
-		json_build_array(json_build_object('id', 1, 'unit', 'input', 'quantity', (9 * n)::text, 'price', '0.000000001', 'charge', '0.000000003'),
-			json_build_object('id', 2, 'unit', 'cached_input', 'quantity', n::text, 'price', '0.000000001', 'charge', '0.000000003')),
-		'fixture', $3::timestamptz
-	FROM generate_series($1::int, $2::int) n JOIN attempts a ON a.id = n,
-		(VALUES ('attempt.cost', 'cost', 0.000000001), ('job.charge', 'charge', 0.000000003)) e (topic, kind, price)`
+	INSERT INTO ledger (source, owner_id, kind, amount, currency, job_id, attempt_id, provider, model, usage, prices, unpriced, recorded_by, created_at)
+	SELECT e.topic || ':' || n, 'owner-' || n % 3, e.kind, CASE e.kind WHEN 'cost' THEN p.cost ELSE p.charge END, p.currency,
+		a.job_id, a.id, a.provider, a.model, a.usage, p.prices, p.unpriced, 'fixture', $3::timestamptz
+	FROM generate_series($1::int, $2::int) n JOIN attempts a ON a.id = n, LATERAL onejob_priced(a.provider, a.model, a.usage, a.started_at) p,
+		(VALUES ('attempt.cost', 'cost'), ('job.charge', 'charge')) e (topic, kind)`
 
 // subscribeUsage lets the consumers of the summaries hear what is booked from now on.
 func (r rig) subscribeUsage(t testing.TB) {
 	t.Helper()
 	if _, err := r.hand.Exec(t.Context(), `
 		INSERT INTO subscriptions (consumer_group, topic)
-		SELECT g, topic FROM unnest($1::text[]) g, unnest(ARRAY['attempt.cost', 'job.charge', 'charge.credit']) topic`, usageGroups); err != nil {
+		SELECT g, topic FROM unnest($1::text[]) g, unnest(ARRAY['attempt.cost', 'job.charge', 'ledger.reversal']) topic`, usageGroups); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -60,7 +60,7 @@ func (s *Store) RebuildUsageDay(ctx context.Context, day time.Time, owner string
 var rebuildTx = pgx.TxOptions{BeginQuery: "begin isolation level read committed; set local idle_in_transaction_session_timeout = '5s'"}
 
 // lockUsageDay keeps consumers of the day's entries out, until the transaction ends.
-const lockUsageDay = `SELECT pg_advisory_xact_lock(hashtextextended('onejob usage ' || $1::date::text, 0))`
+const lockUsageDay = `SELECT pg_advisory_xact_lock(` + usageDayKey + `) FROM (SELECT $1::date AS day) d`
 
 // takeEntries is the one look at the ledger.
 const takeEntries = `

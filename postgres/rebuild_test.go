@@ -2,13 +2,17 @@ package postgres_test
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"golang.org/x/sync/errgroup"
+
+	"github.com/onejob/onejob/messages"
+	"github.com/onejob/onejob/postgres"
 )
 
 var (
@@ -16,55 +20,20 @@ var (
 	secondDay = firstDay.AddDate(0, 0, 1)
 )
 
-// consume takes up to a few pending claims of the group, adds their entries and marks them
-// done, as every consumer of a summary must. It returns how many there were.
-func (r rig) consume(ctx context.Context, group string) (done int, err error) {
-	err = pgx.BeginFunc(ctx, r.hand, func(tx pgx.Tx) error {
-		rows, err := tx.Query(ctx, `SELECT message_key FROM inbox WHERE consumer_group = $1 AND state = 'pending' LIMIT 20`, group)
-		if err != nil {
-			return err
-		}
-		keys, err := pgx.CollectRows(rows, pgx.RowTo[string])
-		if err != nil {
-			return err
-		}
-		if _, err := tx.Exec(ctx, `
-			SELECT pg_advisory_xact_lock_shared(hashtextextended('onejob usage ' || day::text, 0))
-			FROM (SELECT DISTINCT day FROM ledger WHERE source = ANY($1) ORDER BY day) d`, keys); err != nil {
-			return err
-		}
-		done, err = applyUsage(ctx, tx, group, keys)
-		return err
-	})
-	return done, err
-}
-
-func applyUsage(ctx context.Context, tx pgx.Tx, group string, keys []string) (int, error) {
-	rows, err := tx.Query(ctx, `
-		SELECT message_key FROM inbox WHERE consumer_group = $1 AND message_key = ANY($2) AND state = 'pending'
-		ORDER BY message_key FOR UPDATE SKIP LOCKED`, group, keys)
-	if err != nil {
+// consume has the group's consumer take a small batch, and returns how many messages it had.
+func (r rig) consume(ctx context.Context, group string) (int, error) {
+	all := postgres.Consumers()
+	c := all[slices.IndexFunc(all, func(c messages.Consumer) bool { return c.Group == group })]
+	c.Batch = 20
+	taken, err := r.store.TakeBatch(ctx, c)
+	if err != nil || len(taken.Batch) == 0 {
 		return 0, err
 	}
-	taken, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	if err != nil || len(taken) == 0 {
-		return 0, err
+	applied, err := r.store.ApplyBatch(ctx, c, taken.Batch)
+	if err == nil && applied.Failed > 0 {
+		err = errors.New(applied.Reason)
 	}
-	by := map[string]string{"usage_daily": "", "usage_by_model": ", provider, model", "usage_by_kind": ", kind"}[group]
-	if _, err := tx.Exec(ctx, `
-		INSERT INTO `+group+` AS u (owner_id, day, currency`+by+`, calls, jobs, input_tokens, cached_input_tokens, output_tokens, reasoning_tokens, cost, charged, credited)
-		SELECT owner_id, day, currency`+by+`, sum(calls), sum(jobs), sum(input_tokens), sum(cached_input_tokens), sum(output_tokens), sum(reasoning_tokens), sum(cost), sum(charged), sum(credited)
-		FROM usage_entries WHERE message_key = ANY($1) GROUP BY owner_id, day, currency`+by+` ORDER BY owner_id, day, currency`+by+`
-		ON CONFLICT (owner_id, day`+by+`, currency) DO UPDATE SET calls = u.calls + excluded.calls, jobs = u.jobs + excluded.jobs,
-			input_tokens = u.input_tokens + excluded.input_tokens, cached_input_tokens = u.cached_input_tokens + excluded.cached_input_tokens,
-			output_tokens = u.output_tokens + excluded.output_tokens, reasoning_tokens = u.reasoning_tokens + excluded.reasoning_tokens,
-			cost = u.cost + excluded.cost, charged = u.charged + excluded.charged, credited = u.credited + excluded.credited`, taken); err != nil {
-		return 0, err
-	}
-	_, err = tx.Exec(ctx, `
-		UPDATE inbox SET state = 'done', done_at = clock_timestamp(), done_by = 'consumer'
-		WHERE consumer_group = $1 AND message_key = ANY($2)`, group, taken)
-	return len(taken), err
+	return len(taken.Batch), err
 }
 
 // drain runs the consumers of all summaries until nothing is pending.
@@ -242,12 +211,17 @@ func TestRebuildOfOneOwnerLeavesOthersAlone(t *testing.T) {
 	r.workedJobs(t, 9)
 	r.subscribeUsage(t)
 	r.book(t, 1, 9, firstDay)
+	r.fixtures(t, `INSERT INTO usage_daily (owner_id, day, currency, cost) VALUES ('owner-0', '2026-11-28', 'EUR', 5)`)
 	if n := r.rebuild(t, "owner-1"); n != 6 {
 		t.Errorf("%d entries rebuilt, want 6", n)
 	}
-	if n := r.count(t, `SELECT count(*) FROM usage_daily WHERE owner_id <> 'owner-1'`) + r.count(t, `SELECT count(*) FROM inbox WHERE owner_id <> 'owner-1' AND state = 'done'`); n != 0 {
-		t.Errorf("%d rows of other owners were touched", n)
+	if n := r.count(t, `SELECT count(*) FROM usage_daily WHERE owner_id <> 'owner-1'`); n != 1 {
+		t.Errorf("others have %d rows and had one", n)
 	}
+	if n := r.count(t, `SELECT count(*) FROM inbox WHERE owner_id <> 'owner-1' AND state = 'done'`); n != 0 {
+		t.Errorf("%d messages of others were claimed", n)
+	}
+	r.fixtures(t, `DELETE FROM usage_daily WHERE currency = 'EUR'`)
 	r.drain(t)
 	r.mustEqualLedger(t)
 }
