@@ -22,7 +22,7 @@ var mayImport = map[string][]string{
 	"starter":    {"", "postgres", "workflows"},
 	"callbacks":  {"", "provider", "postgres", "activities"},
 	"webhooks":   {"", "provider", "messages", "postgres"},
-	"worker":     {"", "provider", "messages", "postgres", "activities", "callbacks", "workflows"},
+	"worker":     {"", "provider", "messages", "postgres", "activities", "callbacks", "webhooks", "workflows"},
 	"config":     {"", "provider"},
 	"simulator":  {},
 	"dev":        {},

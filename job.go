@@ -226,9 +226,6 @@ type Submitted struct {
 	Status     Status `json:"status"`
 	Created    bool   `json:"created"`  // false: the same intent was there before
 	Launched   bool   `json:"launched"` // false: accepted, and started as soon as Temporal answers again
-
-	// Notices are lines for people about what this version keeps and does not act on.
-	Notices []string `json:"notices,omitempty"`
 }
 
 // Outcome is what a job's workflow returns.

@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 
 	"github.com/onejob/onejob/messages"
 	"github.com/onejob/onejob/postgres"
+	"github.com/onejob/onejob/webhooks"
 )
 
 const (
@@ -19,10 +21,11 @@ const (
 
 // consumers are onejob's own and those that the program added.
 func (c Config) consumers() []messages.Consumer {
-	return append(postgres.Consumers(), c.Consumers...)
+	return slices.Concat(postgres.Consumers(), []messages.Consumer{webhooks.Consumer}, c.Consumers)
 }
 
-// carryMessages brings messages to their consumers until ctx ends, and deletes old ones.
+// carryMessages brings messages to their consumers, and what owners are told to them, until
+// ctx ends, and deletes old ones.
 func (w *Worker) carryMessages(ctx context.Context) {
 	var running sync.WaitGroup
 	running.Go(func() {
@@ -34,6 +37,9 @@ func (w *Worker) carryMessages(ctx context.Context) {
 		}
 	})
 	running.Go(func() { w.pruneUntil(ctx) })
+	running.Go(func() {
+		webhooks.NewSender(webhooks.Options{Store: w.config.Store, Policy: w.config.Webhooks, Logger: w.config.Logger}).Run(ctx)
+	})
 	running.Wait()
 }
 

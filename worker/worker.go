@@ -20,6 +20,7 @@ import (
 	"github.com/onejob/onejob/messages"
 	"github.com/onejob/onejob/postgres"
 	"github.com/onejob/onejob/provider"
+	"github.com/onejob/onejob/webhooks"
 	"github.com/onejob/onejob/workflows"
 )
 
@@ -42,6 +43,7 @@ type Config struct {
 	RelaunchAfter    time.Duration       // default 1 min; how often an open job's workflow is looked for
 	Consumers        []messages.Consumer // of messages, beside onejob's own
 	KeepMessages     time.Duration       // default 90 days; how long messages are kept that every consumer has done
+	Webhooks         webhooks.Policy     // of what owners are told
 	Metrics          *Metrics            // default: counted and not served
 	Logger           *slog.Logger        // default [slog.Default]
 }

@@ -79,6 +79,16 @@ func (q quieter) WithGroup(name string) slog.Handler {
 	return quieter{q.Handler.WithGroup(name), q.least}
 }
 
+// useStore calls use with the store, for commands that need no Temporal.
+func useStore(ctx context.Context, use func(*postgres.Store) error) error {
+	store, err := postgres.Open(ctx, os.Getenv("DATABASE_URL"))
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	return use(store)
+}
+
 // taskQueue is where workflows wait for workers; empty: the default.
 func taskQueue() string { return os.Getenv("ONEJOB_TASK_QUEUE") }
 

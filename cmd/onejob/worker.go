@@ -132,6 +132,7 @@ func (c *connection) worker(from *config.Config, metrics *worker.Metrics) (*work
 		TaskQueue:        taskQueue(),
 		HeartbeatTimeout: from.Worker.HeartbeatTimeout,
 		Drain:            from.Worker.Drain,
+		Webhooks:         policyOf(from),
 		Metrics:          metrics,
 	})
 }
