@@ -4,7 +4,7 @@ FUZZTOTAL ?= 600s
 LINTERS   := bin/lint
 
 .DEFAULT_GOAL := help
-.PHONY: help build test fuzz lint bench demo tidy
+.PHONY: help build test fuzz mutants lint bench demo tidy
 
 help: ## print what can be made
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-7s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -18,6 +18,9 @@ test: ## run every test against real Temporal and real Postgres
 
 fuzz: ## run each fuzz test for FUZZTIME (10s), all within FUZZTOTAL (600s)
 	FUZZTIME=$(FUZZTIME) FUZZTOTAL=$(FUZZTOTAL) $(GO) run ./dev/withservers --headless -- .ci/fuzz
+
+mutants: ## put known mistakes back, one by one: their tests must turn red; RUN=name picks
+	$(GO) run ./dev/withservers --headless -- $(GO) run ./mutants -run '$(RUN)'
 
 lint: $(LINTERS)/staticcheck $(LINTERS)/workflowcheck ## check formatting, vet, staticcheck, determinism of workflows
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "gofmt these:"; echo "$$unformatted"; exit 1; fi

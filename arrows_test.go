@@ -15,12 +15,14 @@ var mayImport = map[string][]string{
 	"":           {},
 	"provider":   {""},
 	"migrations": {},
-	"postgres":   {"", "migrations"},
+	"messages":   {""},
+	"postgres":   {"", "migrations", "messages"},
 	"activities": {"", "provider", "postgres"},
 	"workflows":  {"", "postgres", "activities"},
 	"starter":    {"", "postgres", "workflows"},
 	"callbacks":  {"", "provider", "postgres", "activities"},
-	"worker":     {"", "provider", "postgres", "activities", "callbacks", "workflows"},
+	"webhooks":   {"", "provider", "messages", "postgres"},
+	"worker":     {"", "provider", "messages", "postgres", "activities", "callbacks", "webhooks", "workflows"},
 	"config":     {"", "provider"},
 	"simulator":  {},
 	"dev":        {},
@@ -30,7 +32,7 @@ var mayImport = map[string][]string{
 var testOnly = []string{"postgres/pgtest", "dev/testservers", "faults/pgproxy", "workflows/replay"}
 
 // programs may import whatever they like.
-var programs = []string{"cmd", "bench", "e2e", "faults", "examples", "deploy", "dev/withservers", "postgres/pgtest", "dev/testservers", "workflows/replay"}
+var programs = []string{"cmd", "bench", "e2e", "faults", "examples", "deploy", "mutants", "dev/withservers", "postgres/pgtest", "dev/testservers", "workflows/replay"}
 
 func TestDependenciesPointOneWay(t *testing.T) {
 	t.Parallel()

@@ -25,7 +25,8 @@ type Kind struct {
 type ProviderDefaults struct {
 	Timeout   time.Duration
 	ListenFor time.Duration
-	Limited   bool // its calls are limited in number: they have a task queue of their own
+	Model     string // that it is asked for; empty: it has none. Prices are per model
+	Limited   bool   // its calls are limited in number: they have a task queue of their own
 }
 
 // Reference returns the job's reference, which knows the limited providers among its own.

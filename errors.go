@@ -19,6 +19,7 @@ const (
 	CodeNothingToResolve  Code = "nothing_to_resolve"   // no attempt is waiting for this decision
 	CodeJobClosed         Code = "job_closed"           // the job has an outcome that this would change
 	CodeJobFailed         Code = "job_failed"           // the job failed; its error says why
+	CodeBudgetExceeded    Code = "budget_exceeded"      // the job may come to more than is left of its owner's budget; nothing was stored
 	CodeServerUnreachable Code = "server_unreachable"   // Postgres or Temporal does not answer
 	CodeMisconfigured     Code = "misconfigured"        // a server or file lacks what onejob needs
 	CodeInternal          Code = "internal"             // a defect of onejob; the same again would fail again
@@ -34,6 +35,7 @@ var (
 	ErrNothingToResolve  = &Error{Code: CodeNothingToResolve}
 	ErrJobClosed         = &Error{Code: CodeJobClosed}
 	ErrJobFailed         = &Error{Code: CodeJobFailed}
+	ErrBudgetExceeded    = &Error{Code: CodeBudgetExceeded}
 	ErrServerUnreachable = &Error{Code: CodeServerUnreachable}
 	ErrMisconfigured     = &Error{Code: CodeMisconfigured}
 	ErrInternal          = &Error{Code: CodeInternal}

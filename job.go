@@ -26,6 +26,7 @@ type Job struct {
 	ListenFor          time.Duration
 	MaxAttempts        int
 	Labels             map[string]string
+	Reckoning          Reckoning // of a new job; not stored
 
 	// What became of it; a new job has none of this.
 	Status      Status
@@ -82,6 +83,7 @@ func NewJob(r Request, c Catalog) (Job, error) {
 		ListenFor:          cmp.Or(time.Duration(r.ListenFor), defaults.ListenFor, DefaultListenFor),
 		MaxAttempts:        cmp.Or(r.MaxAttempts, DefaultMaxAttempts),
 		Labels:             r.Labels,
+		Reckoning:          c.reckon(r),
 		Status:             StatusAccepted,
 	}
 	if err := job.checkTimes(); err != nil {
@@ -224,9 +226,6 @@ type Submitted struct {
 	Status     Status `json:"status"`
 	Created    bool   `json:"created"`  // false: the same intent was there before
 	Launched   bool   `json:"launched"` // false: accepted, and started as soon as Temporal answers again
-
-	// Notices are lines for people about what this version keeps and does not act on.
-	Notices []string `json:"notices,omitempty"`
 }
 
 // Outcome is what a job's workflow returns.

@@ -172,12 +172,3 @@ func checkLabels(labels map[string]string) error {
 
 // providers returns the primary and the fallbacks, in order.
 func (r Request) providers() []string { return slices.Concat([]string{r.Provider}, r.Fallbacks) }
-
-// Notices returns a line for each part of the request that is kept, as part of the
-// intent, and that this version does not act on.
-func (r Request) Notices() (lines []string) {
-	if r.CallbackURL != "" {
-		lines = append(lines, "callback_url is kept; this version does not call it yet")
-	}
-	return lines
-}

@@ -18,6 +18,7 @@ var errorTypes = map[onejob.Code]string{
 	onejob.CodeNothingToResolve:  "NothingToResolve",
 	onejob.CodeJobClosed:         "JobClosed",
 	onejob.CodeJobFailed:         "JobFailed",
+	onejob.CodeBudgetExceeded:    "BudgetExceeded",
 	onejob.CodeMisconfigured:     "Misconfigured",
 	onejob.CodeServerUnreachable: "ServerUnreachable",
 	onejob.CodeInternal:          "Internal",

@@ -103,7 +103,7 @@ func (e *execution) tryStart(ctx context.Context) (postgres.Started, error) {
 	}, func(ctx context.Context) (postgres.Started, error) {
 		return e.Store.StartAttemptIfNoneLives(ctx, postgres.Start{
 			JobID: e.in.JobID, WorkflowID: e.workflowID, Number: e.in.Number, Lane: e.in.Lane,
-			Provider: e.in.Provider, Execution: e.token, Request: e.requestToKeep(),
+			Provider: e.in.Provider, Model: e.provider.Model, Execution: e.token, Request: e.requestToKeep(),
 			SentTo: destination(e.provider), MostAtOnce: e.provider.Limits.Concurrent,
 		})
 	})

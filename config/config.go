@@ -28,9 +28,10 @@ import (
 type Config struct {
 	Providers []Provider // in the order of the file
 	Kinds     map[string]Kind
-	Prices    []Price
+	Prices    []onejob.Price
 	Limits    onejob.Limits // zero: the default, see [onejob.Limits.OrDefault]
 	Worker    Worker
+	Webhooks  Webhooks
 	Notices   []string // what the file says and this version does not use, one line each
 }
 
@@ -38,15 +39,6 @@ type Config struct {
 type Kind struct {
 	SideEffects bool   // an attempt changes something outside
 	Contract    string // a file, "none", or empty: not said
-}
-
-// Price is what one unit of a provider's work costs.
-type Price struct {
-	Provider string
-	Model    string
-	Unit     string // input, cached_input, output, reasoning, image, second or call
-	Price    string // an exact decimal, as it is written
-	Currency string // ISO 4217
 }
 
 // Worker is how a worker behaves.

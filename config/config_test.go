@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -19,7 +20,7 @@ import (
 func environment(name string) (string, bool) {
 	value, ok := map[string]string{
 		"SIGNING_SECRETS": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw whsec_bmV3ZXIgc2VjcmV0IG9mIDI0IGJ5dGVz",
-		"PRIMARY_TOKEN":   "s3cret", "FALLBACK_URL": "https://fallback.example", "EMPTY": "", "BROKEN": "a\nb", "NO_URL": "s3cret",
+		"PRIMARY_TOKEN":   "s3cret", "FALLBACK_URL": "https://fallback.example", "EMPTY": "", "BLANKS": "  ", "BROKEN": "a\nb", "NO_URL": "s3cret",
 	}[name]
 	return value, ok
 }
@@ -77,6 +78,10 @@ func TestParseReadsEveryMember(t *testing.T) {
 	if c.Worker != (config.Worker{HeartbeatTimeout: 45 * time.Second, Drain: time.Minute, CircuitFailures: 5, CircuitOpenFor: 10 * time.Second, CallbackURL: "https://onejob.example/hooks"}) || c.Limits != (onejob.Limits{InputBytes: 1e6, ResultBytes: 2e6, Depth: 64}) {
 		t.Errorf("worker %+v, limits %+v", c.Worker, c.Limits)
 	}
+	signing, _ := environment("SIGNING_SECRETS")
+	if want := (config.Webhooks{CallbackSecrets: strings.Fields(signing), AllowPrivate: true, Timeout: 3 * time.Second}); !reflect.DeepEqual(c.Webhooks, want) {
+		t.Errorf("webhooks %+v", c.Webhooks)
+	}
 }
 
 func TestVendorsHaveTheirOwnDefaults(t *testing.T) {
@@ -100,25 +105,56 @@ func TestVendorsHaveTheirOwnDefaults(t *testing.T) {
 	}
 }
 
-func TestPricesAreKeptAsTheyAreWritten(t *testing.T) {
+func TestPricesAreReadExactly(t *testing.T) {
 	t.Parallel()
 	c := mustParse(t, mustRead(t, "testdata", "full.yaml"))
-	want := []config.Price{
-		{Provider: "primary", Model: "m-large", Unit: "input", Price: "0.000002", Currency: "USD"},
-		{Provider: "primary", Model: "m-large", Unit: "output", Price: "0.0000060", Currency: "USD"},
+	want := []string{
+		"primary m-large input 0.000002 0.000002 USD ",
+		"primary m-large output 0.000006 0.00000900001 USD ",
+		"primary m-large output 0.000005 0 USD 2027-01-01T00:00:00.25Z",
 	}
-	if !reflect.DeepEqual(c.Prices, want) {
-		t.Errorf("prices are %+v", c.Prices)
+	if got := priceLines(c.Prices); !slices.Equal(got, want) {
+		t.Errorf("prices are\n%s", strings.Join(got, "\n"))
+	}
+}
+
+func priceLines(prices []onejob.Price) (lines []string) {
+	for _, p := range prices {
+		var from string
+		if !p.ValidFrom.IsZero() {
+			from = p.ValidFrom.Format(time.RFC3339Nano)
+		}
+		lines = append(lines, fmt.Sprintf("%s %s %s %s %s %s %s", p.Provider, p.Model, p.Unit, p.Price, p.Charged(), p.Currency, from))
+	}
+	return lines
+}
+
+func TestListOfPricesStandsAlone(t *testing.T) {
+	t.Parallel()
+	prices, err := config.ParsePrices("prices.yaml", []byte("- {provider: p, unit: call, price: 1, currency: EUR}\n- {provider: q, model: m, unit: image, price: 0.000000000001, charge: 2, currency: USD, valid_from: 2026-12-01T00:00:00Z}\n"))
+	if want := []string{"p  call 1 1 EUR ", "q m image 0.000000000001 2 USD 2026-12-01T00:00:00Z"}; err != nil || !slices.Equal(priceLines(prices), want) {
+		t.Errorf("%q, %v", priceLines(prices), err)
+	}
+	for text, words := range map[string]string{
+		"- {provider: p, unit: call, price: 1}":      "prices.yaml:1: prices[0] has no currency",
+		"- {provider: p, unit: call, currency: USD}": "prices.yaml:1: prices[0] has no price",
+		"prices: []": "prices.yaml:1: prices is a mapping: write it as a list",
+		"\n- {provider: p, unit: call, price: 1, currency: USD, owner: o}": `prices.yaml:2: unknown field "owner" in prices[0]`,
+		"": "prices.yaml:1: the file is empty",
+	} {
+		if _, err := config.ParsePrices("prices.yaml", []byte(text)); onejob.CodeOf(err) != onejob.CodeMisconfigured || !strings.HasPrefix(err.Error(), words) {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+	if _, err := config.LoadPrices(filepath.Join(t.TempDir(), "absent.yaml")); onejob.CodeOf(err) != onejob.CodeMisconfigured || !strings.Contains(err.Error(), "absent.yaml") {
+		t.Errorf("%v", err)
 	}
 }
 
 func TestNoticesNameWhatIsNotUsed(t *testing.T) {
 	t.Parallel()
 	c := mustParse(t, mustRead(t, "testdata", "full.yaml"))
-	want := []string{
-		"onejob.yaml:47: kinds.invoice.contract is checked but not used by this version",
-		"onejob.yaml:50: prices is checked but not used by this version",
-	}
+	want := []string{"onejob.yaml:47: kinds.invoice.contract is checked but not used by this version"}
 	if !reflect.DeepEqual(c.Notices, want) {
 		t.Errorf("notices:\n%s", strings.Join(c.Notices, "\n"))
 	}
@@ -131,8 +167,8 @@ func TestDefaultsStandForWhatIsLeftOut(t *testing.T) {
 	if p.Timeout != 10*time.Second || p.ListenFor != 10*time.Minute || p.Idempotency != nil || p.Lookup != nil {
 		t.Errorf("provider %+v", p)
 	}
-	if c.Worker.HeartbeatTimeout != 30*time.Second || c.Worker.Drain != 30*time.Second || len(c.Notices) != 0 {
-		t.Errorf("worker %+v, notices %q", c.Worker, c.Notices)
+	if c.Worker.HeartbeatTimeout != 30*time.Second || c.Worker.Drain != 30*time.Second || len(c.Notices) != 0 || !reflect.DeepEqual(c.Webhooks, config.Webhooks{Timeout: 10 * time.Second}) {
+		t.Errorf("worker %+v, webhooks %+v, notices %q", c.Worker, c.Webhooks, c.Notices)
 	}
 	if !c.Kinds["ticket"].SideEffects {
 		t.Error("a kind that says nothing has no side effects: two of its attempts could run beside each other")
@@ -168,6 +204,9 @@ func TestPrintingAConfigurationShowsNoSecret(t *testing.T) {
 			t.Errorf("%s prints %s", verb, line)
 		}
 		if line := fmt.Sprintf(verb, c.Providers[3]); strings.Contains(line, "s3cret") {
+			t.Errorf("%s prints %s", verb, line)
+		}
+		if line := fmt.Sprintf(verb, c.Webhooks); strings.Contains(line, "whsec_") {
 			t.Errorf("%s prints %s", verb, line)
 		}
 	}

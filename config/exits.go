@@ -94,14 +94,7 @@ func cancel(e element) (*Cancel, error) {
 func callback(e element) (*Callback, error) {
 	var c Callback
 	err := e.members(map[string]member{
-		"secret": func(e element) error {
-			secret, err := expanded(e)
-			if err == nil {
-				err = e.checkSigning(secret)
-			}
-			c.Secrets = strings.Fields(secret)
-			return err
-		},
+		"secret": set(&c.Secrets, signingSecrets),
 	})
 	if err == nil && len(c.Secrets) == 0 {
 		err = e.errorf("has no secret: add secret: ${env:NAME}")

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/onejob/onejob"
 )
 
 // The bounds of times; those of a provider are the bounds of a request's own.
@@ -36,7 +38,7 @@ func Parse(name string, text []byte, lookupEnv func(string) (string, bool)) (*Co
 	if err != nil {
 		return nil, err
 	}
-	c := &Config{Kinds: map[string]Kind{}, Worker: Worker{HeartbeatTimeout: DefaultHeartbeatTimeout, Drain: DefaultDrain}}
+	c := &Config{Kinds: map[string]Kind{}, Worker: Worker{HeartbeatTimeout: DefaultHeartbeatTimeout, Drain: DefaultDrain}, Webhooks: Webhooks{Timeout: DefaultWebhookTimeout}}
 	lines := map[string]int{}
 	var prices []pricedElement
 	err = top.members(map[string]member{
@@ -45,6 +47,7 @@ func Parse(name string, text []byte, lookupEnv func(string) (string, bool)) (*Co
 		"prices":    set(&prices, readPrices),
 		"worker":    c.readWorker,
 		"limits":    c.readLimits,
+		"webhooks":  c.readWebhooks,
 	})
 	if err != nil {
 		return nil, err
@@ -114,61 +117,10 @@ func (c *Config) readLimits(e element) error {
 	})
 }
 
-// pricedElement is a price and where it stands.
-type pricedElement struct {
-	Price
-	at element
-}
-
-func readPrices(e element) (prices []pricedElement, err error) {
-	err = e.list(func(item element) error {
-		p := pricedElement{at: item}
-		err := item.members(map[string]member{
-			"provider": set(&p.Provider, text),
-			"model":    set(&p.Model, text),
-			"unit":     set(&p.Unit, oneOf("input", "cached_input", "output", "reasoning", "image", "second", "call")),
-			"price":    set(&p.Price.Price, decimal),
-			"currency": set(&p.Currency, currency),
-		})
-		prices = append(prices, p)
-		return cmp.Or(err, p.checkComplete())
-	})
-	if err == nil && len(prices) > 0 {
-		e.unused()
-	}
-	return prices, err
-}
-
-func (p pricedElement) checkComplete() error {
-	for _, m := range []struct{ name, value string }{{"provider", p.Provider}, {"unit", p.Unit}, {"price", p.Price.Price}, {"currency", p.Currency}} {
-		if m.value == "" {
-			return p.at.errorf("has no %s: add it", m.name)
-		}
-	}
-	return nil
-}
-
-// takePrices checks the prices against the providers, wherever in the file they stand.
-func (c *Config) takePrices(prices []pricedElement) error {
-	for _, p := range prices {
-		named, ok := c.provider(p.Provider)
-		switch {
-		case !ok:
-			return p.at.errorf("names provider %s, which is not in the file: use one of %s", quoted(p.Provider), c.providerNames())
-		case named.Model != p.Model:
-			return p.at.errorf("is for model %s, and provider %s has model %s: make them the same", quoted(p.Model), quoted(p.Provider), quoted(named.Model))
-		case slices.ContainsFunc(c.Prices, func(q Price) bool { return q.Provider == p.Provider && q.Unit == p.Unit }):
-			return p.at.errorf("is a second price for unit %s of provider %s: remove one", p.Unit, quoted(p.Provider))
-		}
-		c.Prices = append(c.Prices, p.Price)
-	}
-	return nil
-}
-
 // checkPriced refuses a model without a price. The lines are those of the providers.
 func (c *Config) checkPriced(f *file, lines map[string]int) error {
 	for _, p := range c.Providers {
-		priced := slices.ContainsFunc(c.Prices, func(q Price) bool { return q.Provider == p.Name })
+		priced := slices.ContainsFunc(c.Prices, func(q onejob.Price) bool { return q.Provider == p.Name })
 		if p.Model != "" && !priced && !p.Unpriced {
 			return f.errorf(lines[p.Name], "provider %s has model %s and no price: add one under prices or say unpriced: allow", quoted(p.Name), quoted(p.Model))
 		}

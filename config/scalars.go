@@ -10,6 +10,8 @@ import (
 	"unicode"
 
 	"go.yaml.in/yaml/v4"
+
+	"github.com/onejob/onejob"
 )
 
 // text is a text without references; see expanded.
@@ -86,25 +88,31 @@ func rate(e element) (r float64, err error) {
 	return r, nil
 }
 
-var exactDecimal = regexp.MustCompile(`^[0-9]{1,12}(\.[0-9]{1,18})?$`)
-
-// decimal is an exact decimal, kept as it is written.
-func decimal(e element) (string, error) {
+// decimal is an exact decimal, read from its digits.
+func decimal(e element) (onejob.Amount, error) {
 	node := e.resolved()
-	if node.Kind != yaml.ScalarNode || !exactDecimal.MatchString(node.Value) {
-		return "", e.errorf("is %s: write an exact decimal like 0.000002, with at most 12 digits before and 18 behind the point", typeName(node))
+	if node.Kind != yaml.ScalarNode || !onejob.IsDecimal(node.Value) {
+		return onejob.Amount{}, e.errorf("is %s: write an exact decimal like 0.000002, with at most 12 digits before and 12 behind the point", typeName(node))
 	}
-	return node.Value, nil
+	return onejob.ParseAmount(node.Value)
 }
-
-var currencyCode = regexp.MustCompile(`^[A-Z]{3}$`)
 
 func currency(e element) (string, error) {
 	s, err := text(e)
-	if err == nil && !currencyCode.MatchString(s) {
+	if err == nil && !onejob.IsCurrency(s) {
 		return "", e.errorf("is %s: use a code of ISO 4217 like USD", quoted(s))
 	}
 	return s, err
+}
+
+// instant is a moment as RFC 3339 writes it, in whole microseconds: what Postgres keeps.
+func instant(e element) (time.Time, error) {
+	node := e.resolved()
+	t, err := time.Parse(time.RFC3339, node.Value)
+	if node.Kind != yaml.ScalarNode || err != nil || t.Nanosecond()%1000 != 0 {
+		return time.Time{}, e.errorf("is %s: write a time like 2026-12-01T00:00:00Z, with at most 6 digits behind the second", typeName(node))
+	}
+	return t.UTC(), nil
 }
 
 // status is an HTTP status that may be declared certain: an error that is an answer. A

@@ -33,7 +33,7 @@ type Headers map[string]string
 
 // Callback says how a provider signs what it calls back with.
 type Callback struct {
-	Secrets []string // of Standard Webhooks, whsec_…; more than one while they are replaced
+	Secrets Secrets // of Standard Webhooks, whsec_…; more than one while they are replaced
 }
 
 // Idempotency says how a provider is told which requests are the same one.

@@ -18,6 +18,7 @@ type Start struct {
 	Number     int
 	Lane       int
 	Provider   string
+	Model      string // that the provider is asked for; empty: it has none
 	Execution  string // UUID of this execution of the activity
 
 	// Request returns the bytes to keep for a re-ask, of what the call will send; nil, or
@@ -106,10 +107,10 @@ func insertAttempt(ctx context.Context, tx pgx.Tx, a Start, t turn) (bool, error
 		request = a.Request(t.kind, t.input)
 	}
 	tag, err := tx.Exec(ctx, `
-		INSERT INTO attempts (job_id, number, lane, provider, job_version, execution, request, sent_to)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+		INSERT INTO attempts (job_id, number, lane, provider, model, job_version, execution, request, sent_to)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
 		ON CONFLICT (job_id, number) DO NOTHING`,
-		a.JobID, a.Number, a.Lane, a.Provider, t.version, a.Execution, request, nullable(a.SentTo))
+		a.JobID, a.Number, a.Lane, a.Provider, a.Model, t.version, a.Execution, request, nullable(a.SentTo))
 	return tag.RowsAffected() == 1, err
 }
 
@@ -241,7 +242,7 @@ type Outcome struct {
 	Retryable  bool
 	RetryAfter time.Duration
 	Reference  string          // the provider's
-	Usage      json.RawMessage // nil: none reported
+	Usage      json.RawMessage // nil: none reported; that of a success is estimated
 	Result     json.RawMessage // of a success
 	RecordedBy string          // token of the execution or decision that found out
 }
@@ -254,7 +255,8 @@ type Recorded struct {
 	Late       bool           // the attempt had an outcome; this one changed nothing but the log
 }
 
-// RecordOutcomeIfLive records the outcome if the attempt has none. A result whose job is
+// RecordOutcomeIfLive records the outcome if the attempt has none, and books its cost if it
+// used something: also that of an answer that changes nothing else. A result whose job is
 // closed, or whose attempt was given up, is discarded: its payload is dropped, its
 // hash, size and reason are kept.
 func (s *Store) RecordOutcomeIfLive(ctx context.Context, jobID string, number int, o Outcome) (recorded Recorded, err error) {
@@ -295,14 +297,17 @@ func writeOutcome(ctx context.Context, tx pgx.Tx, a attemptRow, job lockedJob, o
 		result = nil
 	}
 	rows, err := tx.Query(ctx, `
-		UPDATE attempts SET state = $2, reason = $3, detail = $4, retryable = $5, retry_after_ms = $6,
-			provider_ref = coalesce($7, provider_ref), usage = coalesce($8, usage), result = $9, recorded_by = $10,
-			request = NULL, finished_at = clock_timestamp(),
-			decided_at = CASE WHEN $11 THEN clock_timestamp() END, discarded_at = CASE WHEN $11 THEN clock_timestamp() END
-		WHERE id = $1
-		RETURNING `+attemptColumns,
+		WITH done AS (
+			UPDATE attempts SET state = $2, reason = $3, detail = $4, retryable = $5, retry_after_ms = $6,
+				provider_ref = coalesce($7, provider_ref), usage = `+whatItUsed+`, result = $9, recorded_by = $10,
+				request = NULL, finished_at = clock_timestamp(),
+				decided_at = CASE WHEN $11 THEN clock_timestamp() END, discarded_at = CASE WHEN $11 THEN clock_timestamp() END
+			WHERE id = $1
+			RETURNING `+costed+`, recorded_by AS booked_by
+		), `+bookCost+`
+		SELECT `+attemptColumns+` FROM done`,
 		a.id, o.State, nullable(o.Reason), nullable(o.Detail), o.Retryable, milliseconds(o.RetryAfter),
-		nullable(o.Reference), nullable(string(o.Usage)), result, o.RecordedBy, lost)
+		nullable(o.Reference), nullable(string(o.Usage)), result, o.RecordedBy, lost, len(o.Result))
 	if err != nil {
 		return a, err
 	}
@@ -320,8 +325,24 @@ func writeOutcome(ctx context.Context, tx pgx.Tx, a attemptRow, job lockedJob, o
 	return after, followAttempts(ctx, tx, a.jobID)
 }
 
-// discardLate logs a result that came after its attempt had its outcome.
+// whatItUsed is the usage of an attempt that gets its outcome: what the answer says ($8)
+// rather than what was said before, and either rather than an estimate. A success that
+// nobody told the usage of is estimated here, from the bytes of the job's input and of the
+// result ($12), as [onejob.TokensIn] does.
+const whatItUsed = `coalesce(
+	CASE WHEN ($8::json ->> 'estimated')::boolean THEN coalesce(usage, $8) ELSE coalesce($8, usage) END,
+	CASE WHEN $2 = 'succeeded' THEN json_build_object(
+		'input_tokens', ((SELECT octet_length(j.input::text) FROM jobs j WHERE j.id = job_id) + 3) / 4,
+		'output_tokens', ($12::integer + 3) / 4, 'estimated', true) END)`
+
+// discardLate drops what came after its attempt had its outcome: the cost of it is booked,
+// unless the attempt has one, and a result is logged.
 func discardLate(ctx context.Context, tx pgx.Tx, a attemptRow, job lockedJob, o Outcome) error {
+	if o.Usage != nil {
+		if err := bookLate(ctx, tx, a, o); err != nil {
+			return err
+		}
+	}
 	if o.State != onejob.AttemptSucceeded {
 		return nil
 	}
@@ -329,7 +350,19 @@ func discardLate(ctx context.Context, tx pgx.Tx, a attemptRow, job lockedJob, o 
 		return err
 	}
 	_, err := tx.Exec(ctx, `
-		UPDATE attempts SET discarded_at = clock_timestamp(), usage = coalesce(usage, $2)
-		WHERE id = $1 AND state <> 'succeeded' AND discarded_at IS NULL`, a.id, nullable(string(o.Usage)))
+		UPDATE attempts SET discarded_at = clock_timestamp()
+		WHERE id = $1 AND state <> 'succeeded' AND discarded_at IS NULL`, a.id)
+	return err
+}
+
+// bookLate keeps the usage of a late answer, and books it, unless one is known: a call is
+// booked once. It stays the estimate of a success that an operator found out.
+func bookLate(ctx context.Context, tx pgx.Tx, a attemptRow, o Outcome) error {
+	_, err := tx.Exec(ctx, `
+		WITH done AS (
+			UPDATE attempts SET usage = $2 WHERE id = $1 AND usage IS NULL
+			RETURNING `+costed+`, $3 AS booked_by
+		), `+bookCost+`
+		SELECT FROM done`, a.id, string(o.Usage), o.RecordedBy)
 	return err
 }

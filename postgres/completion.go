@@ -35,28 +35,31 @@ func (s *Store) CompleteJobIfOpen(ctx context.Context, jobID string, number int)
 	return c, err
 }
 
-// swap is the compare-and-swap. It returns whether the attempt's result took the slot.
+// swap is the compare-and-swap. It returns whether the attempt's result took the slot: then
+// the owner is charged, the reservation settled, and both told of, by the same statement.
 func swap(ctx context.Context, tx pgx.Tx, jobID string, number int) (bool, error) {
 	var hedged bool
 	err := tx.QueryRow(ctx, `
-		UPDATE jobs SET status = 'succeeded', completed_by = a.number, result = a.result, version = version + 1,
+		WITH closed AS (
+			UPDATE jobs SET status = 'succeeded', completed_by = a.number, result = a.result, version = version + 1,
 			requested_provider = NULL, finished_at = clock_timestamp()
-		FROM attempts a
-		WHERE jobs.id = $1 AND a.job_id = $1 AND a.number = $2 AND a.state = 'succeeded' AND a.decided_at IS NULL
-		  AND jobs.version = a.job_version AND jobs.completed_by IS NULL AND jobs.status IN ('running', 'unknown')
-		RETURNING jobs.hedge_after_ms IS NOT NULL`,
+			FROM attempts a
+			WHERE jobs.id = $1 AND a.job_id = $1 AND a.number = $2 AND a.state = 'succeeded' AND a.decided_at IS NULL
+			  AND jobs.version = a.job_version AND jobs.completed_by IS NULL AND jobs.status IN ('running', 'unknown')
+			RETURNING `+closedJob+`, jobs.hedge_after_ms IS NOT NULL AS hedged,
+				a.id AS attempt_id, a.provider AS attempt_provider, a.model, a.usage, a.started_at, a.recorded_by
+		), decided AS (
+			UPDATE attempts SET decided_at = clock_timestamp(), result = NULL FROM closed WHERE attempts.id = closed.attempt_id
+		), `+bookCharge+`, `+settleReservation+`, `+tellClosed+`
+		SELECT hedged FROM closed`,
 		jobID, number).Scan(&hedged)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return false, nil
 	}
-	if err != nil {
-		return false, err
-	}
-	_, err = tx.Exec(ctx, `UPDATE attempts SET decided_at = clock_timestamp(), result = NULL WHERE job_id = $1 AND number = $2`, jobID, number)
 	if err == nil && hedged {
 		err = giveUpOthers(ctx, tx, jobID, number)
 	}
-	return true, err
+	return err == nil, err
 }
 
 // giveUpOthers gives up the attempt that runs beside the winner. One that has its answer is
@@ -132,7 +135,8 @@ func logDiscarded(ctx context.Context, tx pgx.Tx, a attemptRow, job lockedJob, w
 }
 
 // FailJobIfNothingLives closes the job as failed, with the reason of its last attempt,
-// if it is running at that version and nobody asked for another attempt meanwhile.
+// if it is running at that version and nobody asked for another attempt meanwhile. What
+// was reserved for it is free again.
 // Either way it returns how far the job is.
 func (s *Store) FailJobIfNothingLives(ctx context.Context, jobID string, version int) (p onejob.Progress, err error) {
 	err = s.inTx(ctx, "fail the job", func(tx pgx.Tx) error {
@@ -140,13 +144,17 @@ func (s *Store) FailJobIfNothingLives(ctx context.Context, jobID string, version
 			return err
 		}
 		if _, err := tx.Exec(ctx, `
+			WITH closed AS (
 			UPDATE jobs SET status = 'failed', finished_at = clock_timestamp(), error = (
 				SELECT json_build_object('code', a.reason, 'message',
 					format('attempt %s on %s %s: %s', a.number, a.provider, a.state, coalesce(left(a.detail, 1000), a.reason)))
 				FROM attempts a WHERE a.job_id = jobs.id ORDER BY a.number DESC LIMIT 1)
 			WHERE id = $1 AND version = $2 AND status = 'running' AND requested_provider IS NULL
 			  AND NOT EXISTS (SELECT FROM attempts a WHERE a.job_id = jobs.id
-			                  AND (a.state IN ('starting', 'running', 'unknown') OR (a.state = 'succeeded' AND a.decided_at IS NULL)))`,
+			                  AND (a.state IN ('starting', 'running', 'unknown') OR (a.state = 'succeeded' AND a.decided_at IS NULL)))
+			RETURNING `+closedJob+`
+			), `+releaseReservation+`, `+tellClosed+`
+			SELECT FROM closed`,
 			jobID, version); err != nil {
 			return err
 		}

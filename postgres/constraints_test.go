@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -179,11 +180,11 @@ func fill(jobID string, number int) string {
 func TestOnlyADecidedSuccessOfTheJobFillsItsSlot(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	r.mustRefuse(t, "jobs_completed_by_attempt", fill(r.answered(t).job.ID, 2)) // another job may have one
-	r.mustRefuse(t, "is not a success of version 0", fill(r.failing(t).job.ID, 1))
-	r.mustRefuse(t, "is not a success of version 0", fill(r.unknown(t).job.ID, 1))
-	r.mustRefuse(t, "is not a success of version 0", fill(r.started(t).job.ID, 1))
-	r.mustRefuse(t, "is not a success of version 0", fill(r.answered(t).job.ID, 1)) // not decided on
+	r.mustRefuse(t, "jobs_completed_by_attempt", fill(r.answered(t).job.ID, 2))            // another job may have one
+	for _, a := range []attempt{r.failing(t), r.unknown(t), r.started(t), r.answered(t)} { // the last one is not decided on
+		r.mustRefuse(t, "is not a success of version 0",
+			slices.Concat([]string{fill(a.job.ID, 1)}, followUp(a.job.ID, onejob.StatusSucceeded))...)
+	}
 	discarded := r.answered(t).job.ID
 	r.mustRefuse(t, "a decided result is the winner or is discarded",
 		fmt.Sprintf(`UPDATE attempts SET decided_at = now(), discarded_at = now(), result = NULL WHERE job_id = '%s'`, discarded), fill(discarded, 1))

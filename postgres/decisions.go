@@ -78,7 +78,7 @@ func decidedBefore(ctx context.Context, tx pgx.Tx, token string) (repeated bool,
 // logRefusal keeps what the rows refused, and returns every other error as it is.
 func logRefusal(ctx context.Context, tx pgx.Tx, jobID string, action onejob.DecisionAction, d Decision, refusal error) error {
 	switch code := onejob.CodeOf(refusal); code {
-	case onejob.CodeAttemptUnresolved, onejob.CodeNothingToResolve, onejob.CodeJobClosed, onejob.CodeNotFound:
+	case onejob.CodeAttemptUnresolved, onejob.CodeNothingToResolve, onejob.CodeJobClosed, onejob.CodeNotFound, onejob.CodeBudgetExceeded:
 		_, err := tx.Exec(ctx, `
 			INSERT INTO decisions (job_id, action, decided_by, reason, token, refused, refusal) VALUES ($1, $2, $3, $4, $5, $6, $7)`,
 			jobID, action, d.By, d.Reason, d.Token, code, refusal.Error())
@@ -96,7 +96,9 @@ func logDecision(ctx context.Context, tx pgx.Tx, jobID string, action onejob.Dec
 }
 
 // RequestAttemptIfNoneLives asks for a new attempt on the provider, and reopens the job if
-// it had failed. It fails with [onejob.ErrAttemptUnresolved] and [onejob.ErrJobClosed].
+// it had failed. It fails with [onejob.ErrAttemptUnresolved] and [onejob.ErrJobClosed], and
+// with [onejob.ErrBudgetExceeded] where the job's reservation was released and does not fit
+// into the budget any more.
 func (s *Store) RequestAttemptIfNoneLives(ctx context.Context, jobID, provider string, d Decision) (onejob.Progress, error) {
 	return s.decide(ctx, jobID, onejob.DecideStartAttempt, d, func(tx pgx.Tx, job lockedJob) error {
 		if job.Status == onejob.StatusSucceeded || job.Status == onejob.StatusCancelled {
@@ -105,14 +107,29 @@ func (s *Store) RequestAttemptIfNoneLives(ctx context.Context, jobID, provider s
 		if err := refuseWhileUnresolved(ctx, tx, jobID, job); err != nil {
 			return err
 		}
-		if _, err := tx.Exec(ctx, `
-			UPDATE jobs SET requested_provider = $2, status = 'running', version = version + (status = 'failed')::integer,
-				error = NULL, finished_at = NULL
-			WHERE id = $1 AND status IN ('running', 'failed')`, jobID, provider); err != nil {
+		if err := request(ctx, tx, jobID, provider, job); err != nil {
 			return err
 		}
 		return logDecision(ctx, tx, jobID, onejob.DecideStartAttempt, 0, "", provider, d)
 	})
+}
+
+// request keeps whom the next attempt asks. A job that had failed is opened again, and what
+// may be spent on it reserved again: if that is too much by now, it stays as it is.
+func request(ctx context.Context, tx pgx.Tx, jobID, provider string, job lockedJob) error {
+	if job.Status == onejob.StatusRunning {
+		_, err := tx.Exec(ctx, `UPDATE jobs SET requested_provider = $2 WHERE id = $1`, jobID, provider)
+		return err
+	}
+	err := pgx.BeginFunc(ctx, tx, func(reopening pgx.Tx) error {
+		batch := &pgx.Batch{}
+		batch.Queue(`
+			UPDATE jobs SET requested_provider = $2, status = 'running', version = version + 1, error = NULL, finished_at = NULL
+			WHERE id = $1`, jobID, provider)
+		batch.Queue(`SELECT onejob_reserve_again($1)`, jobID)
+		return reopening.SendBatch(ctx, batch).Close()
+	})
+	return translate("reopen the job", err)
 }
 
 func refuseWhileUnresolved(ctx context.Context, tx pgx.Tx, jobID string, job lockedJob) error {
@@ -189,7 +206,7 @@ func (s *Store) resolve(ctx context.Context, jobID string, number int, action on
 }
 
 // CancelJobIfOpen closes the job as cancelled: its live attempts are given up, an answer
-// that was not decided on yet is discarded. It fails with [onejob.ErrJobClosed].
+// that was not decided on yet is discarded, what was reserved is free again. It fails with [onejob.ErrJobClosed].
 func (s *Store) CancelJobIfOpen(ctx context.Context, jobID string, d Decision) (onejob.Progress, error) {
 	return s.decide(ctx, jobID, onejob.DecideCancelJob, d, func(tx pgx.Tx, job lockedJob) error {
 		if job.Status.Closed() {
@@ -205,8 +222,12 @@ func (s *Store) CancelJobIfOpen(ctx context.Context, jobID string, d Decision) (
 			}
 		}
 		if _, err := tx.Exec(ctx, `
-			UPDATE jobs SET status = 'cancelled', version = version + 1, requested_provider = NULL, finished_at = clock_timestamp()
-			WHERE id = $1`, jobID); err != nil {
+			WITH closed AS (
+				UPDATE jobs SET status = 'cancelled', version = version + 1, requested_provider = NULL, finished_at = clock_timestamp()
+				WHERE id = $1
+				RETURNING `+closedJob+`
+			), `+releaseReservation+`, `+tellClosed+`
+			SELECT FROM closed`, jobID); err != nil {
 			return err
 		}
 		return logDecision(ctx, tx, jobID, onejob.DecideCancelJob, 0, "", "", d)

@@ -18,12 +18,14 @@ import (
 const (
 	stateUniqueViolation = "23505"
 	stateUndefinedTable  = "42P01"
+	stateOverBudget      = "OJ002" // of the budget guard
 	stateUndefinedColumn = "42703"
 	stateInvalidText     = "22P02"
 	stateNoDatabase      = "3D000"
 	constraintOneLive    = "attempts_one_live"
 	routineReadsUUID     = "string_to_uuid" // of Postgres: the text that is none is an id
 	classAuthorization   = "28"
+	classRolledBack      = "40"
 )
 
 // interruptions are SQLSTATEs, and beginnings of such, of a server that could not do now
@@ -32,7 +34,7 @@ var interruptions = []string{
 	"08",    // connection
 	"25006", // it only reads: a standby that clients still reach
 	"25P03", // idle in the transaction for too long
-	"40",    // rolled back
+	classRolledBack,
 	"53",    // out of memory, disk or connections
 	"55P03", // a lock was not free in time
 	"57014", // the statement was cancelled, or took too long
@@ -64,6 +66,8 @@ func translateServer(what string, pg *pgconn.PgError, err error) error {
 		return onejob.Errorf(onejob.CodeMisconfigured, "the database lacks onejob's tables (%s): run 'onejob migrate up'", pg.Message)
 	case pg.Code == stateUniqueViolation && pg.ConstraintName == constraintOneLive:
 		return onejob.Errorf(onejob.CodeAttemptUnresolved, "an attempt of this job is unresolved: wait for it, cancel it or resolve it")
+	case pg.Code == stateOverBudget:
+		return refusal(pg.Code, pg.Message)
 	case pg.Code == stateInvalidText && pg.Routine == routineReadsUUID:
 		_, value, _ := strings.Cut(pg.Message, ": ")
 		return onejob.Errorf(onejob.CodeNotFound, "%s is no job: job ids are UUIDs, as 'onejob start' prints them", value)
@@ -77,6 +81,31 @@ func translateServer(what string, pg *pgconn.PgError, err error) error {
 
 func interrupted(pg *pgconn.PgError) bool {
 	return slices.ContainsFunc(interruptions, func(class string) bool { return strings.HasPrefix(pg.Code, class) })
+}
+
+// refused says that the server was there and did not want the statement.
+func refused(err error) bool {
+	pg, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && !interrupted(pg)
+}
+
+// rolledBack says that the server gave the transaction up for the sake of others: the same
+// again may commit.
+func rolledBack(err error) bool {
+	pg, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && strings.HasPrefix(pg.Code, classRolledBack)
+}
+
+// mostErrorBytes is what a row keeps of an error's text.
+const mostErrorBytes = 4096
+
+// storable returns the text as a column takes it: valid, without NUL, cut.
+func storable(text string) string {
+	text = strings.ReplaceAll(strings.ToValidUTF8(text, "\uFFFD"), "\x00", "")
+	if len(text) <= mostErrorBytes {
+		return text
+	}
+	return strings.ToValidUTF8(text[:mostErrorBytes], "")
 }
 
 // unreachable says that the connection failed rather than the statement.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"slices"
 	"time"
 
@@ -36,20 +37,29 @@ func insertJobArgs(j onejob.Job) ([]any, error) {
 type Registered struct {
 	Job     onejob.Job // the row under the key, without payloads
 	Created bool       // by this call, or by an earlier try of it
-	Err     error      // [onejob.ErrConflict]: the row is another intent's
+	Err     error      // [onejob.ErrConflict]: the row is another intent's; otherwise the job was refused: see [Store.InsertJobs]
 }
 
-// InsertJobs inserts the jobs unless their keys are taken, all in one transaction and one
-// round trip, and returns for each the row that its key has now. The insert is the
-// check; the row is read, in a round trip of its own, only where it did not take.
+// InsertJobs inserts the jobs unless their keys are taken, and reserves what they may come
+// to where their owner has a budget, all in one transaction and one round trip, and returns
+// for each the row that its key has now. The insert is the check; the row is read, in a round
+// trip of its own, only where it did not take.
+//
+// A new job that does not fit into its owner's budget is refused, with
+// [onejob.ErrBudgetExceeded], or with [onejob.ErrInvalidRequest] if the two are in different
+// currencies. Nothing is stored of it, and it does not stop the others.
 func (s *Store) InsertJobs(ctx context.Context, jobs ...onejob.Job) ([]Registered, error) {
-	inserted, err := s.insertIfAbsent(ctx, jobs)
+	inserted, refused, err := s.insertThoseThatFit(ctx, jobs)
 	if err != nil {
 		return nil, err
 	}
 	registered := make([]Registered, len(jobs))
 	for i, job := range jobs {
-		if inserted[i] {
+		if refused[job.ID] != nil {
+			registered[i].Err = refused[job.ID]
+			continue
+		}
+		if inserted[job.ID] {
 			registered[i] = Registered{Job: job, Created: true}
 			continue
 		}
@@ -60,9 +70,29 @@ func (s *Store) InsertJobs(ctx context.Context, jobs ...onejob.Job) ([]Registere
 	return registered, nil
 }
 
+// insertThoseThatFit inserts the jobs, again without those that are refused until none is:
+// the transaction is all or nothing, and the row of a job cannot be taken back by itself.
+func (s *Store) insertThoseThatFit(ctx context.Context, jobs []onejob.Job) (inserted map[string]bool, refused refusals, err error) {
+	refused = refusals{}
+	for {
+		rest := slices.DeleteFunc(slices.Clone(jobs), func(j onejob.Job) bool { return refused[j.ID] != nil })
+		inserted, err = s.insertIfAbsent(ctx, rest)
+		more := refusalsIn(err)
+		if len(more) == 0 {
+			return inserted, refused, translate("insert the job", err)
+		}
+		maps.Copy(refused, more)
+	}
+}
+
 // insertIfAbsent inserts in the order of the keys, not of the jobs: two calls with the
-// same keys wait for each other in one direction only.
-func (s *Store) insertIfAbsent(ctx context.Context, jobs []onejob.Job) ([]bool, error) {
+// same keys wait for each other in one direction only. Budgets are touched after all keys,
+// as in every transaction that ends a job.
+func (s *Store) insertIfAbsent(ctx context.Context, jobs []onejob.Job) (map[string]bool, error) {
+	inserted := map[string]bool{}
+	if len(jobs) == 0 {
+		return inserted, nil
+	}
 	order := byKey(jobs)
 	batch := &pgx.Batch{}
 	for _, i := range order {
@@ -72,17 +102,19 @@ func (s *Store) insertIfAbsent(ctx context.Context, jobs []onejob.Job) ([]bool, 
 		}
 		batch.Queue(insertJob, args...)
 	}
-	inserted := make([]bool, len(jobs))
+	if err := queueReserve(batch, jobs); err != nil {
+		return nil, err
+	}
 	results := s.pool.SendBatch(ctx, batch)
 	for _, i := range order {
 		tag, err := results.Exec()
 		if err != nil {
 			_ = results.Close() // it says the same again
-			return nil, translate("insert the job", err)
+			return nil, err
 		}
-		inserted[i] = tag.RowsAffected() == 1
+		inserted[jobs[i].ID] = tag.RowsAffected() == 1
 	}
-	return inserted, translate("insert the job", results.Close())
+	return inserted, results.Close()
 }
 
 // byKey returns the places of the jobs in the order of owners and keys; jobs of one key

@@ -21,6 +21,7 @@ type Fence struct {
 	Number   int    `json:"number"`
 	Lane     int    `json:"lane"`
 	Provider string `json:"provider"`
+	Model    string `json:"model,omitempty"` // that the provider is asked for
 }
 
 // AdoptAttempts returns how far the job is, after two things: an attempt to fence that
@@ -60,10 +61,10 @@ func fence(ctx context.Context, tx pgx.Tx, q Adoption, job lockedJob) error {
 		return nil
 	}
 	_, err := tx.Exec(ctx, `
-		INSERT INTO attempts (job_id, number, lane, provider, job_version, state, reason, retryable, recorded_by, finished_at)
-		VALUES ($1, $2, $3, $4, $5, 'failed', $6, true, 'fence', clock_timestamp())
+		INSERT INTO attempts (job_id, number, lane, provider, model, job_version, state, reason, retryable, recorded_by, finished_at)
+		VALUES ($1, $2, $3, $4, $5, $6, 'failed', $7, true, 'fence', clock_timestamp())
 		ON CONFLICT (job_id, number) DO NOTHING`,
-		q.JobID, q.Fence.Number, q.Fence.Lane, q.Fence.Provider, job.Version, onejob.ReasonNeverStarted)
+		q.JobID, q.Fence.Number, q.Fence.Lane, q.Fence.Provider, q.Fence.Model, job.Version, onejob.ReasonNeverStarted)
 	return err
 }
 

@@ -91,7 +91,7 @@ func TestJobIsReadAsItWasInserted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want.Input, want.CreatedAt = nil, byID.CreatedAt
+	want.Input, want.Reckoning, want.CreatedAt = nil, onejob.Reckoning{}, byID.CreatedAt
 	for _, got := range []onejob.Job{byID, byKey} {
 		if fmt.Sprintf("%+v", got) != fmt.Sprintf("%+v", want) {
 			t.Errorf("read\n%+v, inserted\n%+v", got, want)

@@ -83,6 +83,7 @@ type Adapter interface {
 // Provider is an adapter under the name that requests use, with its defaults.
 type Provider struct {
 	Name      string
+	Model     string // that its adapter asks for; empty: it has none. Prices are per model
 	Adapter   Adapter
 	Timeout   time.Duration
 	ListenFor time.Duration
@@ -139,7 +140,7 @@ func (r *Registry) Names() []string { return slices.Sorted(maps.Keys(r.byName)) 
 func (r *Registry) Defaults() map[string]onejob.ProviderDefaults {
 	defaults := map[string]onejob.ProviderDefaults{}
 	for name, p := range r.byName {
-		defaults[name] = onejob.ProviderDefaults{Timeout: p.Timeout, ListenFor: p.ListenFor, Limited: p.Limits != Limits{}}
+		defaults[name] = onejob.ProviderDefaults{Timeout: p.Timeout, ListenFor: p.ListenFor, Model: p.Model, Limited: p.Limits != Limits{}}
 	}
 	return defaults
 }

@@ -326,12 +326,3 @@ func TestWaitEndsWithItsContext(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
-
-func TestSubmitTellsWhatThisVersionDoesNotActOn(t *testing.T) {
-	r := newRig(t)
-	request := r.request("k")
-	request.CallbackURL = "https://example.com/done"
-	if got := r.mustSubmit(request); len(got.Notices) != 1 || !strings.Contains(got.Notices[0], "callback_url") {
-		t.Errorf("notices %q", got.Notices)
-	}
-}

@@ -23,9 +23,9 @@ const (
 // same, Launched is false, and a worker's reconciler starts it later; an error of
 // Temporal that waiting will not mend is returned beside the accepted job.
 //
-// It fails with [onejob.ErrInvalidRequest] and [onejob.ErrConflict]; with
-// [onejob.ErrServerUnreachable] when Postgres does not answer: submit again, with the
-// same key.
+// It fails with [onejob.ErrInvalidRequest], with [onejob.ErrBudgetExceeded], of which nothing
+// is stored either, and with [onejob.ErrConflict]; with [onejob.ErrServerUnreachable] when
+// Postgres does not answer: submit again, with the same key.
 func (s *Starter) Submit(ctx context.Context, r onejob.Request) (onejob.Submitted, error) {
 	job, err := onejob.NewJob(r, s.catalog)
 	if err != nil {
@@ -35,9 +35,7 @@ func (s *Starter) Submit(ctx context.Context, r onejob.Request) (onejob.Submitte
 	if err != nil {
 		return onejob.Submitted{}, err
 	}
-	submitted, err := s.launch(ctx, registered[0])
-	submitted.Notices = r.Notices()
-	return submitted, err
+	return s.launch(ctx, registered[0])
 }
 
 // answerRefused answers a request that cannot be a new job. One that is a job already,
@@ -119,7 +117,7 @@ func (s *Starter) leaveToReconciler(_ context.Context, r postgres.Registered) (o
 func answerFor(r postgres.Registered) onejob.Submitted {
 	return onejob.Submitted{
 		JobID: r.Job.ID, WorkflowID: r.Job.WorkflowID, Status: r.Job.Status, Created: r.Created,
-		Launched: r.Job.Status != onejob.StatusAccepted,
+		Launched: r.Job.ID != "" && r.Job.Status != onejob.StatusAccepted,
 	}
 }
 
@@ -150,7 +148,6 @@ func (s *Starter) submitChunk(ctx context.Context, requests []onejob.Request, la
 		}
 		launching.Go(func() {
 			answers[i].submitted, answers[i].err = launch(ctx, registered[k])
-			answers[i].submitted.Notices = requests[i].Notices()
 		})
 	}
 	launching.Wait()

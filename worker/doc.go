@@ -11,6 +11,6 @@
 // calls in flight get the drain time, what still hangs is recorded as unknown
 // (worker_shutdown).
 //
-// It imports the domain, postgres, provider, activities, callbacks and workflows, and
-// nothing else of this module.
+// It imports the domain, postgres, provider, messages, activities, callbacks, webhooks and
+// workflows, and nothing else of this module.
 package worker

@@ -25,6 +25,7 @@ type Metrics struct {
 	races      *prometheus.CounterVec // by provider of the loser
 	duplicates prometheus.Counter
 	launches   prometheus.Counter
+	messages   messageMetrics
 }
 
 // NewMetrics returns metrics with nothing counted.
@@ -45,7 +46,9 @@ func NewMetrics() *Metrics {
 			Help: "Submits at this process that found their job there already."}),
 		launches: prometheus.NewCounter(prometheus.CounterOpts{Name: "onejob_reconciler_launches_total",
 			Help: "Workflows that the reconciler started for open jobs that had none."}),
+		messages: newMessageMetrics(),
 	}
+	m.registry.MustRegister(m.messages.collectors()...)
 	m.registry.MustRegister(m.attempts, m.unknown, m.listening, m.circuits, m.races, m.duplicates, m.launches,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m

@@ -62,6 +62,7 @@ func (r *reconciler) turn(ctx context.Context) {
 	}
 	r.readCircuits(ctx)
 	r.countUnknown(ctx)
+	r.countMessages(ctx)
 	r.countListening()
 }
 

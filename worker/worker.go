@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -16,8 +17,10 @@ import (
 	"github.com/onejob/onejob"
 	"github.com/onejob/onejob/activities"
 	"github.com/onejob/onejob/callbacks"
+	"github.com/onejob/onejob/messages"
 	"github.com/onejob/onejob/postgres"
 	"github.com/onejob/onejob/provider"
+	"github.com/onejob/onejob/webhooks"
 	"github.com/onejob/onejob/workflows"
 )
 
@@ -29,18 +32,22 @@ type Config struct {
 	Providers        *provider.Registry
 	Kinds            map[string]onejob.Kind
 	Limits           onejob.Limits
-	CallbackURL      string        // base URL at which providers reach [Worker.Callbacks]; empty: they do not
-	TaskQueue        string        // default [workflows.TaskQueue]
-	HeartbeatTimeout time.Duration // default 30 s; silence of a worker that makes its attempts unknown
-	Drain            time.Duration // default 30 s; what calls in flight get when the worker stops
-	Working          int           // default 4000; attempts at once whose providers are not silent yet
-	Listening        int           // default 2000; attempts at once that listen to one silent provider, before it is not called
-	CircuitFailures  int           // default 20; calls in a row that were not served, after which a provider is not called for a while
-	CircuitOpenFor   time.Duration // default 30 s; that while, at first
-	ReconcileEvery   time.Duration // default 5 s; how often the reconciler looks
-	RelaunchAfter    time.Duration // default 1 min; how often an open job's workflow is looked for
-	Metrics          *Metrics      // default: counted and not served
-	Logger           *slog.Logger  // default [slog.Default]
+	Prices           []onejob.Price      // stored before the first job, where they differ; see [postgres.Store.ImportPrices]
+	CallbackURL      string              // base URL at which providers reach [Worker.Callbacks]; empty: they do not
+	TaskQueue        string              // default [workflows.TaskQueue]
+	HeartbeatTimeout time.Duration       // default 30 s; silence of a worker that makes its attempts unknown
+	Drain            time.Duration       // default 30 s; what calls in flight get when the worker stops
+	Working          int                 // default 4000; attempts at once whose providers are not silent yet
+	Listening        int                 // default 2000; attempts at once that listen to one silent provider, before it is not called
+	CircuitFailures  int                 // default 20; calls in a row that were not served, after which a provider is not called for a while
+	CircuitOpenFor   time.Duration       // default 30 s; that while, at first
+	ReconcileEvery   time.Duration       // default 5 s; how often the reconciler looks
+	RelaunchAfter    time.Duration       // default 1 min; how often an open job's workflow is looked for
+	Consumers        []messages.Consumer // of messages, beside onejob's own
+	KeepMessages     time.Duration       // default 90 days; how long messages are kept that every consumer has done
+	Webhooks         webhooks.Policy     // of what owners are told
+	Metrics          *Metrics            // default: counted and not served
+	Logger           *slog.Logger        // default [slog.Default]
 }
 
 // Option changes a worker.
@@ -50,6 +57,11 @@ type Option func(*Config)
 // same name.
 func WithProvider(p provider.Provider) Option {
 	return func(c *Config) { c.Providers = c.Providers.With(p) }
+}
+
+// WithConsumer adds a consumer of messages.
+func WithConsumer(consumer messages.Consumer) Option {
+	return func(c *Config) { c.Consumers = append(slices.Clone(c.Consumers), consumer) }
 }
 
 // Worker runs jobs.
@@ -86,6 +98,9 @@ func New(config Config, options ...Option) (*Worker, error) {
 	if len(config.Providers.Names()) == 0 {
 		return nil, onejob.Errorf(onejob.CodeMisconfigured, "no provider is configured: name one in onejob.yaml, or pass worker.WithProvider")
 	}
+	if err := messages.Check(config.consumers()); err != nil {
+		return nil, err
+	}
 	runs := workflows.Runs{Client: config.Temporal, TaskQueue: config.TaskQueue}
 	w := &Worker{
 		config: config, reconciler: newReconciler(config, runs), fatal: make(chan error, 1),
@@ -110,6 +125,7 @@ func (c Config) orDefault() Config {
 	c.CircuitFailures = cmp.Or(c.CircuitFailures, 20)
 	c.CircuitOpenFor = cmp.Or(c.CircuitOpenFor, 30*time.Second)
 	c.ReconcileEvery = cmp.Or(c.ReconcileEvery, 5*time.Second)
+	c.KeepMessages = cmp.Or(c.KeepMessages, keepMessages)
 	c.RelaunchAfter = cmp.Or(c.RelaunchAfter, time.Minute)
 	c.Logger = cmp.Or(c.Logger, slog.Default())
 	if c.Metrics == nil {
@@ -204,7 +220,8 @@ func (w *Worker) TaskQueue() string { return w.config.TaskQueue }
 
 // Run works until ctx ends, then drains. It fails at once, with the remedy, if Postgres
 // lacks the schema or Temporal the namespace or the search attributes; for a server
-// that does not answer it waits up to a minute. An end by ctx is no error.
+// that does not answer it waits up to a minute. An end by ctx is no error. A call is priced
+// by what was stored when it started, so the configured prices are stored before the first.
 func (w *Worker) Run(ctx context.Context) error {
 	if err := w.awaitServers(ctx); ctx.Err() != nil {
 		return nil // told to stop before it began
@@ -216,9 +233,14 @@ func (w *Worker) Run(ctx context.Context) error {
 		return onejob.Errorf(onejob.CodeServerUnreachable, "the worker cannot start on temporal: %w", err)
 	}
 	w.config.Logger.Info("worker started", "task_queue", w.config.TaskQueue, "providers", w.config.Providers.Names())
+	ctx, end := context.WithCancel(ctx)
+	var beside sync.WaitGroup
+	beside.Go(func() { w.carryMessages(ctx) })
 	err := w.reconcileUntil(ctx)
+	end()
 	w.config.Logger.Info("worker drains", "drain", w.config.Drain)
 	w.stop()
+	beside.Wait()
 	return err
 }
 
@@ -259,6 +281,9 @@ func (w *Worker) awaitServers(ctx context.Context) error {
 	defer pause.Stop()
 	for deadline := time.Now().Add(serverPatience); ; {
 		err := w.checkServers(ctx)
+		if err == nil {
+			err = w.importPrices(ctx)
+		}
 		if !errors.Is(err, onejob.ErrServerUnreachable) || time.Now().After(deadline) {
 			return err
 		}
@@ -278,4 +303,12 @@ func (w *Worker) checkServers(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, reconcileTimeout)
 	defer cancel()
 	return workflows.CheckSearchAttributes(ctx, w.config.Temporal, w.config.Namespace)
+}
+
+func (w *Worker) importPrices(ctx context.Context) error {
+	stored, err := w.config.Store.ImportPrices(ctx, "worker", w.config.Prices)
+	if len(stored) > 0 {
+		w.config.Logger.Info("stored prices", "new", len(stored), "configured", len(w.config.Prices))
+	}
+	return err
 }

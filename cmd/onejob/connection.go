@@ -79,13 +79,7 @@ func (q quieter) WithGroup(name string) slog.Handler {
 	return quieter{q.Handler.WithGroup(name), q.least}
 }
 
-// taskQueue is where workflows wait for workers; empty: the default.
-func taskQueue() string { return os.Getenv("ONEJOB_TASK_QUEUE") }
-
-// loadConfig reads the configuration that the environment names.
-func loadConfig() (*config.Config, error) { return config.Load(config.Path()) }
-
-// useStore calls use with the store alone, for commands that need no Temporal.
+// useStore calls use with the store, for commands that need no Temporal.
 func useStore(ctx context.Context, use func(*postgres.Store) error) error {
 	store, err := postgres.Open(ctx, os.Getenv("DATABASE_URL"))
 	if err != nil {
@@ -94,6 +88,12 @@ func useStore(ctx context.Context, use func(*postgres.Store) error) error {
 	defer store.Close()
 	return use(store)
 }
+
+// taskQueue is where workflows wait for workers; empty: the default.
+func taskQueue() string { return os.Getenv("ONEJOB_TASK_QUEUE") }
+
+// loadConfig reads the configuration that the environment names.
+func loadConfig() (*config.Config, error) { return config.Load(config.Path()) }
 
 // useStarter calls use with a starter for commands that name nothing of the configuration.
 func useStarter(ctx context.Context, use func(*starter.Starter) error) error {

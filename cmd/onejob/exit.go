@@ -17,8 +17,7 @@ const (
 	exitUsage  = 2
 )
 
-// exitCodes are the exit codes by code of the error. 7 is kept for a budget that is
-// exceeded.
+// exitCodes are the exit codes by code of the error.
 var exitCodes = map[onejob.Code]int{
 	onejob.CodeInvalidRequest:    exitUsage,
 	onejob.CodeConflict:          3,
@@ -27,6 +26,7 @@ var exitCodes = map[onejob.Code]int{
 	onejob.CodeAttemptUnresolved: 6,
 	onejob.CodeNothingToResolve:  6,
 	onejob.CodeJobClosed:         6,
+	onejob.CodeBudgetExceeded:    7,
 	onejob.CodeServerUnreachable: 8,
 	onejob.CodeIdentityMismatch:  exitFailed,
 	onejob.CodeMisconfigured:     exitFailed,

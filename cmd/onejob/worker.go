@@ -127,12 +127,14 @@ func (c *connection) worker(from *config.Config, metrics *worker.Metrics) (*work
 		Providers:        provider.NewRegistry(providers...),
 		Kinds:            from.Catalog().Kinds,
 		Limits:           from.Limits,
+		Prices:           from.Prices,
 		CallbackURL:      from.Worker.CallbackURL,
 		TaskQueue:        taskQueue(),
 		HeartbeatTimeout: from.Worker.HeartbeatTimeout,
 		Drain:            from.Worker.Drain,
 		CircuitFailures:  from.Worker.CircuitFailures,
 		CircuitOpenFor:   from.Worker.CircuitOpenFor,
+		Webhooks:         policyOf(from),
 		Metrics:          metrics,
 	})
 }

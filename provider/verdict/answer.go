@@ -21,7 +21,7 @@ func (j Judge) Answer(r Received) provider.Answer {
 		answer.Usage = j.API.Usage(m)
 	}
 	if answer.Certainty == provider.Failed && answer.Retryable {
-		answer.RetryAfter = retryAfter(r.Header, j.Now())
+		answer.RetryAfter = RetryAfter(r.Header, j.Now())
 	}
 	return answer
 }

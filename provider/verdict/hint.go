@@ -10,10 +10,10 @@ import (
 // longestHint bounds a provider's Retry-After.
 const longestHint = 24 * time.Hour
 
-// retryAfter returns the wait that the answer asks for (RFC 9110, 10.2.3): seconds or
+// RetryAfter returns the wait that the answer asks for (RFC 9110, 10.2.3): seconds or
 // a date, 0 if there is none, it is past or not readable, at most 24 hours. A date is
 // read against the answer's own Date, so that only one clock counts.
-func retryAfter(header http.Header, now time.Time) time.Duration {
+func RetryAfter(header http.Header, now time.Time) time.Duration {
 	text := strings.TrimSpace(header.Get("Retry-After"))
 	if text != "" && strings.Trim(text, "0123456789") == "" {
 		return inSeconds(text)

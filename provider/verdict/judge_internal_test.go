@@ -34,7 +34,7 @@ func TestRetryAfterIsReadWithinReason(t *testing.T) {
 		{at(time.Minute), "yesterday", time.Minute},
 	} {
 		header := http.Header{"Retry-After": {c.hint}, "Date": {c.date}}
-		if got := retryAfter(header, now); got != c.want {
+		if got := RetryAfter(header, now); got != c.want {
 			t.Errorf("Retry-After %q, Date %q: %v, want %v", c.hint, c.date, got, c.want)
 		}
 	}

@@ -31,7 +31,7 @@ func (j Judge) LookUp(r Received, age time.Duration) provider.Answer {
 	}
 	answer := j.verdict(r, m, invalid)
 	if answer.Retryable {
-		answer.RetryAfter = retryAfter(r.Header, j.Now())
+		answer.RetryAfter = RetryAfter(r.Header, j.Now())
 	}
 	answer.Detail = detail(r, m, answer.Detail)
 	return Undecided(answer)

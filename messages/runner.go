@@ -1,0 +1,126 @@
+package messages
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/onejob/onejob"
+)
+
+// Observer counts what runners do.
+type Observer interface {
+	MessagesApplied(group string, applied Applied)
+}
+
+// Runner runs consumers. In memory there is one batch of each of their loops at a time.
+type Runner struct {
+	Store     Store
+	Consumers []Consumer
+	Observer  Observer      // default: nobody counts
+	Poll      time.Duration // default 1 s; how often messages are looked for that nobody told of
+	Gather    time.Duration // default 50 ms; under load, what a batch that would not be full waits for more
+	Drain     time.Duration // default 10 s; what batches under way get when the runner stops
+	Logger    *slog.Logger  // default [slog.Default]
+}
+
+func (r Runner) orDefault() Runner {
+	r.Poll = cmp.Or(r.Poll, time.Second)
+	r.Gather = cmp.Or(r.Gather, 50*time.Millisecond)
+	r.Drain = cmp.Or(r.Drain, 10*time.Second)
+	r.Logger = cmp.Or(r.Logger, slog.Default())
+	return r
+}
+
+// Check says what is wrong with a consumer. Two of one group would share its claims.
+func Check(consumers []Consumer) error {
+	groups := map[string]bool{}
+	for _, c := range consumers {
+		if err := c.Check(); err != nil {
+			return err
+		}
+		if groups[c.Group] {
+			return onejob.Errorf(onejob.CodeMisconfigured, "two consumers are of the group %s: name one of them otherwise, for claims are kept under it", c.Group)
+		}
+		groups[c.Group] = true
+	}
+	return nil
+}
+
+// Run subscribes the consumers and applies what comes until ctx ends; then the batches under
+// way are finished. A database that does not answer is waited for. It fails at once if a
+// consumer cannot be run as it stands.
+func (r Runner) Run(ctx context.Context) error {
+	if err := Check(r.Consumers); err != nil {
+		return err
+	}
+	r = r.orDefault()
+	work, stop := graceful(ctx, r.Drain)
+	defer stop()
+	var running sync.WaitGroup
+	wakes := &wakes{}
+	for _, c := range r.Consumers {
+		c = c.OrDefault()
+		running.Go(func() {
+			if r.subscribe(ctx, c) {
+				r.runLoops(ctx, work, c, wakes)
+			}
+		})
+	}
+	running.Go(func() { r.listen(ctx, wakes) })
+	running.Wait()
+	return nil
+}
+
+// subscribe tries until it is done or ctx ends, and returns whether it is done.
+func (r Runner) subscribe(ctx context.Context, c Consumer) bool {
+	t := trouble{logger: r.Logger.With("group", c.Group)}
+	for {
+		err := r.Store.Subscribe(ctx, c.Group, c.Topics, c.From)
+		if ctx.Err() != nil || t.over(err) {
+			return ctx.Err() == nil
+		}
+		t.pause(ctx)
+	}
+}
+
+func (r Runner) runLoops(ctx, work context.Context, c Consumer, wakes *wakes) {
+	var running sync.WaitGroup
+	for range c.Loops {
+		running.Go(func() {
+			l := loop{Runner: r, consumer: c, wake: wakes.add(), trouble: trouble{logger: r.Logger.With("group", c.Group)}}
+			l.run(ctx, work)
+		})
+	}
+	running.Wait()
+}
+
+// listen passes notifications on until ctx ends. Without them there is polling.
+func (r Runner) listen(ctx context.Context, wakes *wakes) {
+	t := trouble{logger: r.Logger}
+	for ctx.Err() == nil {
+		err := r.Store.Listen(ctx, func() { t.over(nil); wakes.all() })
+		switch {
+		case ctx.Err() != nil:
+			return
+		case errors.Is(err, ErrCannotListen):
+			r.Logger.Info("messages are polled for", "every", r.Poll, "because", err)
+			return
+		}
+		t.over(err)
+		t.pause(ctx)
+	}
+}
+
+// graceful returns a context that ends a while after ctx does.
+func graceful(ctx context.Context, drain time.Duration) (context.Context, context.CancelFunc) {
+	work, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() {
+		timer := time.AfterFunc(drain, cancel)
+		context.AfterFunc(work, func() { timer.Stop() })
+	})
+	return work, func() { stop(); cancel() }
+}

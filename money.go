@@ -1,0 +1,96 @@
+package onejob
+
+import (
+	"database/sql/driver"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/shopspring/decimal"
+)
+
+// Amount is an exact decimal amount of money, or a price of one unit. It is never rounded
+// but for display. Its zero value is zero. It travels as a string of decimal digits, in
+// JSON too, and reads and writes Postgres's numeric.
+type Amount struct{ exact decimal.Decimal }
+
+// decimalDigits is what an amount is written like: no exponent, so that a short text
+// cannot stand for a number that fills the memory.
+var decimalDigits = regexp.MustCompile(`^-?[0-9]{1,15}(\.[0-9]{1,100})?$`)
+
+// ParseAmount reads decimal digits, like 12 or -0.000000000001: at most 15 before the
+// point and 100 after it. Anything else is an [ErrInvalidRequest].
+func ParseAmount(text string) (Amount, error) {
+	if !decimalDigits.MatchString(text) {
+		return Amount{}, Errorf(CodeInvalidRequest, "%s is not an amount: write decimal digits, like 12.50", abbreviated(text))
+	}
+	exact, err := decimal.NewFromString(text)
+	if err != nil {
+		return Amount{}, Errorf(CodeInvalidRequest, "%s is not an amount: %w", abbreviated(text), err)
+	}
+	return Amount{exact}, nil
+}
+
+// Add returns a + b.
+func (a Amount) Add(b Amount) Amount { return Amount{a.exact.Add(b.exact)} }
+
+// Neg returns -a.
+func (a Amount) Neg() Amount { return Amount{a.exact.Neg()} }
+
+// Cmp returns -1, 0 or 1 as a is less than, equal to or greater than b.
+func (a Amount) Cmp(b Amount) int { return a.exact.Cmp(b.exact) }
+
+// Sign returns -1, 0 or 1 as a is negative, zero or positive.
+func (a Amount) Sign() int { return a.exact.Sign() }
+
+// String returns all digits that a has, without zeros at the end.
+func (a Amount) String() string { return a.exact.String() }
+
+// Display returns a for people: rounded to the currency's minor unit, half away from zero,
+// so 0.005 USD is 0.01 USD and -0.005 USD is -0.01 USD. It is the only place that rounds;
+// nothing is computed from what it returns.
+func (a Amount) Display(currency string) string {
+	digits := a.exact.StringFixed(minorDigits(currency))
+	if strings.Trim(digits, "-0.") == "" {
+		digits = strings.TrimPrefix(digits, "-")
+	}
+	return digits + " " + currency
+}
+
+// minorDigits is how many digits the currency's minor unit has, by ISO 4217.
+func minorDigits(currency string) int32 {
+	switch currency {
+	case "BIF", "CLP", "DJF", "GNF", "ISK", "JPY", "KMF", "KRW", "PYG", "RWF", "UGX", "UYI", "VND", "VUV", "XAF", "XOF", "XPF":
+		return 0
+	case "BHD", "IQD", "JOD", "KWD", "LYD", "OMR", "TND":
+		return 3
+	case "CLF", "UYW":
+		return 4
+	}
+	return 2
+}
+
+// MarshalText implements [encoding.TextMarshaler].
+func (a Amount) MarshalText() ([]byte, error) { return []byte(a.String()), nil }
+
+// UnmarshalText implements [encoding.TextUnmarshaler], as [ParseAmount] reads.
+func (a *Amount) UnmarshalText(text []byte) (err error) {
+	*a, err = ParseAmount(string(text))
+	return err
+}
+
+// Value implements [driver.Valuer].
+func (a Amount) Value() (driver.Value, error) { return a.String(), nil }
+
+// Scan implements [database/sql.Scanner]. Null is no amount: scan it into a pointer.
+func (a *Amount) Scan(stored any) (err error) {
+	switch stored := stored.(type) {
+	case string:
+		*a, err = ParseAmount(stored)
+	case []byte:
+		*a, err = ParseAmount(string(stored))
+	default:
+		err = fmt.Errorf("a %T is no amount", stored)
+	}
+	return err
+}

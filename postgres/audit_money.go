@@ -1,0 +1,189 @@
+package postgres
+
+// The scope's conditions on the tables by their short names.
+const (
+	ledgerInScope  = `l.day BETWEEN $2::date AND $3::date AND ($1::text = '' OR l.owner_id = $1)`
+	jobInScope     = `(j.finished_at AT TIME ZONE 'UTC')::date BETWEEN $2::date AND $3::date AND ($1::text = '' OR j.owner_id = $1)`
+	attemptInScope = `(a.finished_at AT TIME ZONE 'UTC')::date BETWEEN $2::date AND $3::date AND ($1::text = '' OR j.owner_id = $1)`
+)
+
+// moneyChecks are about the ledger, and the budgets.
+var moneyChecks = []auditCheck{
+	{"jobs_without_charge", SeverityDifference, jobsWithoutCharge},
+	{"charges_without_job", SeverityDifference, chargesWithoutJob},
+	{"jobs_charged_twice", SeverityDifference, jobsChargedTwice},
+	{"attempts_without_cost", SeverityDifference, attemptsWithoutCost},
+	{"costs_without_attempt", SeverityDifference, costsWithoutAttempt},
+	{"attempts_costed_twice", SeverityDifference, attemptsCostedTwice},
+	{"amounts_by_snapshot", SeverityDifference, amountsBySnapshot},
+	{"amounts_by_usage", SeverityDifference, amountsByUsage},
+	{"snapshots_by_prices", SeverityDifference, snapshotsByPrices},
+	{"corrections", SeverityDifference, correctionsDiffer},
+	{"accounts", SeverityDifference, accountsDiffer},
+	{"accounts_sum", SeverityDifference, accountsSum},
+	{"budgets", SeverityDifference, budgetsDiffer},
+	{"settlements", SeverityDifference, settlementsDiffer},
+	{"reservations", SeverityDifference, reservationsDiffer},
+	{"unpriced_entries", SeverityWarning, unpricedEntries},
+}
+
+const jobsWithoutCharge = `
+	SELECT json_build_object('job', j.id, 'owner', j.owner_id) AS ids,
+		format('job %s of %s succeeded by attempt %s and is not charged', j.id, j.owner_id, j.completed_by) AS says
+	FROM jobs j
+	WHERE j.status = 'succeeded' AND ` + jobInScope + `
+	  AND NOT EXISTS (SELECT FROM ledger l WHERE l.job_id = j.id AND l.kind = 'charge')
+	ORDER BY j.id`
+
+const chargesWithoutJob = `
+	SELECT json_build_object('entry', l.id::text, 'job', l.job_id, 'owner', l.owner_id, 'attempt', coalesce(a.number::text, '')) AS ids,
+		format('entry %s charges %s for job %s, which is %s by attempt %s of %s', l.id, l.owner_id, l.job_id,
+			coalesce(j.status, 'not there'), j.completed_by, j.owner_id) AS says
+	FROM ledger l LEFT JOIN jobs j ON j.id = l.job_id LEFT JOIN attempts a ON a.id = l.attempt_id
+	WHERE l.kind = 'charge' AND ` + ledgerInScope + `
+	  AND (j.status IS DISTINCT FROM 'succeeded' OR j.owner_id <> l.owner_id
+	       OR a.job_id IS DISTINCT FROM j.id OR a.number IS DISTINCT FROM j.completed_by)
+	ORDER BY l.id`
+
+const jobsChargedTwice = `
+	SELECT json_build_object('entry', l.id::text, 'first', o.id::text, 'job', l.job_id, 'owner', l.owner_id) AS ids,
+		format('entry %s charges %s again for job %s: entry %s did', l.id, l.owner_id, l.job_id, o.id) AS says
+	FROM ledger l JOIN ledger o ON o.job_id = l.job_id AND o.kind = 'charge' AND o.id < l.id
+	WHERE l.kind = 'charge' AND ` + ledgerInScope + `
+	ORDER BY l.id`
+
+const attemptsWithoutCost = `
+	SELECT json_build_object('job', a.job_id, 'attempt', a.number::text, 'owner', j.owner_id) AS ids,
+		format('attempt %s of job %s used %s of %s, and its cost is not booked', a.number, a.job_id, a.usage, a.provider) AS says
+	FROM attempts a JOIN jobs j ON j.id = a.job_id
+	WHERE a.state IN ('succeeded', 'failed', 'cancelled') AND a.usage IS NOT NULL AND ` + attemptInScope + `
+	  AND NOT EXISTS (SELECT FROM ledger l WHERE l.attempt_id = a.id AND l.kind = 'cost' AND l.corrects IS NULL)
+	ORDER BY a.id`
+
+// costsWithoutAttempt compares what was used as values: texts of the same JSON may differ.
+const costsWithoutAttempt = `
+	SELECT json_build_object('entry', l.id::text, 'job', l.job_id, 'attempt', coalesce(a.number::text, ''), 'owner', l.owner_id) AS ids,
+		format('entry %s is the cost of %s at %s %s, attempt %s of job %s used %s of %s %s', l.id, l.usage, l.provider, l.model,
+			a.number, a.job_id, a.usage, a.provider, a.model) AS says
+	FROM ledger l LEFT JOIN attempts a ON a.id = l.attempt_id LEFT JOIN jobs j ON j.id = a.job_id
+	WHERE l.kind = 'cost' AND l.corrects IS NULL AND ` + ledgerInScope + `
+	  AND (a.job_id IS DISTINCT FROM l.job_id OR j.owner_id IS DISTINCT FROM l.owner_id OR a.provider <> l.provider OR a.model <> coalesce(l.model, '')
+	       OR a.usage IS NULL OR a.usage::text <> l.usage::text AND a.usage::jsonb <> l.usage::jsonb)
+	ORDER BY l.id`
+
+const attemptsCostedTwice = `
+	SELECT json_build_object('entry', l.id::text, 'first', o.id::text, 'job', l.job_id, 'owner', l.owner_id) AS ids,
+		format('entry %s is a second cost of an attempt of job %s: entry %s is the first', l.id, l.job_id, o.id) AS says
+	FROM ledger l JOIN ledger o ON o.attempt_id = l.attempt_id AND o.kind = 'cost' AND o.corrects IS NULL AND o.id < l.id
+	WHERE l.kind = 'cost' AND l.corrects IS NULL AND ` + ledgerInScope + `
+	ORDER BY l.id`
+
+// amountsBySnapshot multiplies the lines of each entry's own snapshot.
+const amountsBySnapshot = `
+	SELECT json_build_object('entry', l.id::text, 'owner', l.owner_id, 'amount', l.amount::text, 'recomputed', s.amount::text) AS ids,
+		format('entry %s is of %s, its snapshot comes to %s', l.id, trim_scale(l.amount), trim_scale(s.amount)) AS says
+	FROM ledger l, LATERAL (
+		SELECT coalesce(sum((p ->> 'quantity')::numeric * (p ->> CASE l.kind WHEN 'cost' THEN 'price' ELSE 'charge' END)::numeric), 0) AS amount
+		FROM json_array_elements(l.prices) p) s
+	WHERE l.kind IN ('cost', 'charge') AND l.corrects IS NULL AND ` + ledgerInScope + ` AND l.amount IS DISTINCT FROM s.amount
+	ORDER BY l.id`
+
+// amountsByUsage counts the units of each entry's usage itself, and multiplies them by the
+// prices of the snapshot. A unit that is used and has no line makes the entry unpriced; a
+// call without a price is free.
+const amountsByUsage = `
+	SELECT json_build_object('entry', l.id::text, 'owner', l.owner_id, 'amount', l.amount::text, 'recomputed', s.amount::text) AS ids,
+		format('entry %s is of %s and unpriced is %s, its usage %s comes to %s and unpriced is %s', l.id, trim_scale(l.amount), l.unpriced,
+			l.usage, trim_scale(s.amount), s.unpriced) AS says
+	FROM ledger l, LATERAL (
+		SELECT coalesce((l.usage ->> 'input_tokens')::numeric, 0) AS input, coalesce((l.usage ->> 'cached_input_tokens')::numeric, 0) AS cached,
+			coalesce((l.usage ->> 'output_tokens')::numeric, 0) AS output, coalesce((l.usage ->> 'reasoning_tokens')::numeric, 0) AS reasoning,
+			coalesce((l.usage ->> 'images')::numeric, 0) AS images, coalesce((l.usage ->> 'milliseconds')::numeric, 0) AS milliseconds
+	) u, LATERAL (
+		SELECT coalesce(sum(q.quantity * (p ->> CASE l.kind WHEN 'cost' THEN 'price' ELSE 'charge' END)::numeric), 0) AS amount,
+			bool_or(p IS NULL AND q.unit <> 'call') IS TRUE OR json_array_length(l.prices) = 0 AND l.currency = 'XXX' AS unpriced
+		FROM (VALUES ('input', u.input - u.cached), ('cached_input', u.cached), ('output', u.output - u.reasoning), ('reasoning', u.reasoning),
+			('image', u.images), ('second', u.milliseconds / 1000), ('call', 1)) q (unit, quantity)
+		LEFT JOIN json_array_elements(l.prices) p ON p ->> 'unit' = q.unit
+		WHERE q.quantity > 0) s
+	WHERE l.kind IN ('cost', 'charge') AND l.corrects IS NULL AND ` + ledgerInScope + `
+	  AND (l.amount IS DISTINCT FROM s.amount OR l.unpriced <> s.unpriced)
+	ORDER BY l.id`
+
+// snapshotsByPrices compares each line with the price that it names, which must have been
+// valid when the attempt started, and be of the unit or of the one that it is counted among.
+const snapshotsByPrices = `
+	SELECT json_build_object('entry', l.id::text, 'owner', l.owner_id, 'price', s.line ->> 'id', 'unit', s.line ->> 'unit') AS ids,
+		format('entry %s of %s %s has %s as price %s, which is %s', l.id, l.provider, l.model, s.line, s.line ->> 'id', coalesce(row_to_json(p)::text, 'not there')) AS says
+	FROM ledger l CROSS JOIN LATERAL json_array_elements(l.prices) s (line)
+	LEFT JOIN prices p ON p.id = (s.line ->> 'id')::bigint LEFT JOIN attempts a ON a.id = l.attempt_id
+	WHERE l.corrects IS NULL AND ` + ledgerInScope + `
+	  AND (p.id IS NULL OR p.price <> (s.line ->> 'price')::numeric OR p.charge <> (s.line ->> 'charge')::numeric
+	       OR p.provider <> l.provider OR p.model <> coalesce(l.model, '') OR p.currency <> l.currency OR p.valid_from > a.started_at
+	       OR p.unit NOT IN (s.line ->> 'unit', CASE s.line ->> 'unit' WHEN 'cached_input' THEN 'input' WHEN 'reasoning' THEN 'output' ELSE '' END))
+	ORDER BY l.id`
+
+const correctionsDiffer = `
+	SELECT json_build_object('entry', l.id::text, 'corrects', l.corrects::text, 'owner', l.owner_id) AS ids,
+		format('entry %s, %s of %s %s, does not take back entry %s, %s of %s %s', l.id, l.kind, trim_scale(l.amount), l.currency,
+			l.corrects, c.kind, trim_scale(c.amount), c.currency) AS says
+	FROM ledger l LEFT JOIN ledger c ON c.id = l.corrects
+	WHERE l.corrects IS NOT NULL AND ` + ledgerInScope + `
+	  AND (c.id IS NULL OR c.corrects IS NOT NULL OR c.owner_id <> l.owner_id OR c.currency <> l.currency
+	       OR NOT (c.kind = 'charge' AND l.kind = 'credit' AND l.amount = c.amount OR c.kind <> 'charge' AND l.kind = c.kind AND l.amount = -c.amount)
+	       OR EXISTS (SELECT FROM ledger o WHERE o.corrects = l.corrects AND o.id < l.id))
+	ORDER BY l.id`
+
+const accountsDiffer = `
+	SELECT json_build_object('entry', l.id::text, 'owner', l.owner_id) AS ids,
+		format('entry %s, a %s of %s, goes from %s to %s', l.id, l.kind, l.owner_id, l.from_account, l.to_account) AS says
+	FROM ledger l
+	WHERE ` + ledgerInScope + ` AND (
+		l.from_account IS DISTINCT FROM CASE l.kind
+			WHEN 'charge' THEN 'owner:' || l.owner_id WHEN 'cost' THEN 'costs' WHEN 'credit' THEN 'credits' ELSE 'world' END COLLATE "C"
+		OR l.to_account IS DISTINCT FROM CASE l.kind
+			WHEN 'charge' THEN 'revenue' WHEN 'cost' THEN 'provider:' || l.provider ELSE 'owner:' || l.owner_id END COLLATE "C")
+	ORDER BY l.id`
+
+// accountsSum is the one query for the sum over all accounts.
+const accountsSum = `
+	SELECT json_build_object('currency', currency, 'sum', sum(amount)::text) AS ids,
+		format('all accounts together have %s %s, not nothing', trim_scale(sum(amount)), currency) AS says
+	FROM (SELECT l.currency, l.from_account AS account, -l.amount AS amount FROM ledger l WHERE ` + ledgerInScope + `
+		UNION ALL SELECT l.currency, l.to_account, l.amount FROM ledger l WHERE ` + ledgerInScope + `) movements
+	WHERE account IS NOT NULL GROUP BY currency HAVING sum(amount) <> 0
+	ORDER BY currency`
+
+// budgetsDiffer looks at every month: the counters are few.
+const budgetsDiffer = `
+	SELECT json_build_object('owner', owner_id, 'month', to_char(month, 'YYYY-MM'), 'counter', c.counter, 'budget', c.kept::text, 'reservations', c.summed::text) AS ids,
+		format('%s of the budget of %s for %s is %s, its reservations come to %s', c.counter, owner_id, to_char(month, 'YYYY-MM'), trim_scale(c.kept), trim_scale(c.summed)) AS says
+	FROM budgets b FULL JOIN (
+		SELECT owner_id, month, sum(amount) FILTER (WHERE state = 'open') AS open, sum(settled) FILTER (WHERE state = 'settled') AS settled
+		FROM reservations GROUP BY owner_id, month) r USING (owner_id, month),
+		LATERAL (VALUES ('reserved', coalesce(b.reserved, 0), coalesce(r.open, 0)), ('spent', coalesce(b.spent, 0), coalesce(r.settled, 0))) c (counter, kept, summed)
+	WHERE ($1::text = '' OR owner_id = $1) AND c.kept <> c.summed
+	ORDER BY owner_id, month, c.counter`
+
+const settlementsDiffer = `
+	SELECT json_build_object('job', r.job_id, 'owner', r.owner_id, 'settled', coalesce(r.settled::text, ''), 'charge', coalesce(l.amount::text, '')) AS ids,
+		format('job %s of %s: %s of its reservations are settled, with %s; its charge is %s', r.job_id, r.owner_id, r.times, trim_scale(r.settled), trim_scale(l.amount)) AS says
+	FROM (SELECT job_id, min(owner_id::text) AS owner_id, count(settled) AS times, sum(settled) AS settled FROM reservations GROUP BY job_id) r
+	LEFT JOIN ledger l ON l.job_id = r.job_id AND l.kind = 'charge'
+	WHERE ($1::text = '' OR r.owner_id = $1) AND (r.settled IS DISTINCT FROM l.amount OR r.times <> (l.id IS NOT NULL)::integer)
+	ORDER BY r.job_id`
+
+const reservationsDiffer = `
+	SELECT json_build_object('job', r.job_id, 'owner', r.owner_id, 'open', r.open::text, 'status', coalesce(j.status, '')) AS ids,
+		format('job %s of %s is %s and has %s open reservations', r.job_id, r.owner_id, coalesce(j.status, 'not there'), r.open) AS says
+	FROM (SELECT job_id, min(owner_id::text) AS owner_id, count(*) FILTER (WHERE state = 'open') AS open FROM reservations GROUP BY job_id) r
+	LEFT JOIN jobs j ON j.id = r.job_id
+	WHERE ($1::text = '' OR r.owner_id = $1) AND (r.open <> coalesce(j.status IN ('accepted', 'running', 'unknown'), false)::integer OR j.owner_id IS DISTINCT FROM r.owner_id)
+	ORDER BY r.job_id`
+
+// unpricedEntries are allowed where the configuration says so, and leave something out.
+const unpricedEntries = `
+	SELECT json_build_object('entry', l.id::text, 'job', l.job_id, 'owner', l.owner_id, 'provider', l.provider, 'model', l.model) AS ids,
+		format('entry %s, a %s of %s for %s %s: some of %s has no price', l.id, l.kind, l.owner_id, l.provider, l.model, l.usage) AS says
+	FROM ledger l WHERE l.unpriced AND ` + ledgerInScope + `
+	ORDER BY l.id`

@@ -1,0 +1,100 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/onejob/onejob"
+)
+
+// Budget is what an owner may spend in a month, by UTC, and where that stands.
+type Budget struct {
+	Owner    string         `json:"owner"`
+	Month    string         `json:"month"` // like 2026-11
+	Limit    *onejob.Amount `json:"limit"` // null: none any more
+	Currency string         `json:"currency"`
+	Reserved onejob.Amount  `json:"reserved"` // for jobs that have no outcome yet
+	Spent    onejob.Amount  `json:"spent"`    // charged
+	Left     *onejob.Amount `json:"left"`     // below zero: real use passed what was reserved, or the limit was lowered; null: no limit
+}
+
+// BudgetChange is what a budget is to be from a month on.
+type BudgetChange struct {
+	Owner    string
+	Month    string         // empty: the current one, by the database's clock
+	Limit    *onejob.Amount // nil: none any more
+	Currency string         // empty: that of the owner's budget before
+}
+
+func (c BudgetChange) check() error {
+	if err := onejob.CheckName("owner", c.Owner, onejob.MaxOwnerBytes); err != nil {
+		return err
+	}
+	switch {
+	case c.Limit != nil && (c.Limit.Sign() < 0 || !onejob.IsDecimal(c.Limit.String())):
+		return onejob.Errorf(onejob.CodeInvalidRequest, "limit %.60s cannot be one: use nothing below zero, and at most 12 digits before and 12 behind the point", c.Limit)
+	case c.Currency != "" && !onejob.IsCurrency(c.Currency):
+		return onejob.Errorf(onejob.CodeInvalidRequest, "currency %.20q is none: use a code of ISO 4217 like USD", c.Currency)
+	}
+	return nil
+}
+
+// theMonth is the first day of the month in $2, which may be empty.
+const theMonth = `coalesce(to_date(nullif($2, ''), 'YYYY-MM'), date_trunc('month', clock_timestamp() AT TIME ZONE 'UTC')::date)`
+
+// SetBudget sets the limit of a month and, until another is set, of those after it; the
+// counters stay as they are. It fails with [onejob.ErrInvalidRequest] for a first budget
+// without a currency, and with [onejob.ErrConflict] for a month whose budget is in another
+// one.
+func (s *Store) SetBudget(ctx context.Context, c BudgetChange) (b Budget, err error) {
+	if err := c.check(); err != nil {
+		return b, err
+	}
+	err = s.inTx(ctx, "set the budget", func(tx pgx.Tx) error {
+		before, err := queryBudget(ctx, tx, c.Owner, c.Month)
+		if err != nil && !errors.Is(err, onejob.ErrNotFound) {
+			return err
+		}
+		if c.Currency == "" {
+			c.Currency = before.Currency
+		}
+		if c.Currency == "" {
+			return onejob.Errorf(onejob.CodeInvalidRequest, "owner %q has no budget yet: give the currency of the first one", c.Owner)
+		}
+		tag, err := tx.Exec(ctx, `
+			INSERT INTO budgets AS b (owner_id, month, "limit", currency) VALUES ($1, `+theMonth+`, $3, $4)
+			ON CONFLICT (owner_id, month) DO UPDATE SET "limit" = excluded."limit" WHERE b.currency = excluded.currency`,
+			c.Owner, c.Month, c.Limit, c.Currency)
+		if err != nil {
+			return err
+		}
+		if b, err = queryBudget(ctx, tx, c.Owner, c.Month); err == nil && tag.RowsAffected() == 0 {
+			return onejob.Errorf(onejob.CodeConflict, "the budget of %q for %s is in %s and cannot be in %s: keep the currency, or change it from another month on", c.Owner, b.Month, b.Currency, c.Currency)
+		}
+		return err
+	})
+	return b, err
+}
+
+// Budget returns the owner's budget of a month; empty: the current one. A month without a
+// row of its own has the limit of the last one before it. It fails with
+// [onejob.ErrNotFound]: then nothing limits the owner.
+func (s *Store) Budget(ctx context.Context, owner, month string) (Budget, error) {
+	b, err := queryBudget(ctx, s.pool, owner, month)
+	return b, translate("read the budget", err)
+}
+
+func queryBudget(ctx context.Context, q querier, owner, month string) (b Budget, err error) {
+	rows, err := q.Query(ctx, `
+		SELECT owner_id, to_char(m.month, 'YYYY-MM'), "limit", currency, CASE WHEN own THEN reserved ELSE 0 END, CASE WHEN own THEN spent ELSE 0 END,
+		       CASE WHEN own THEN "limit" - reserved - spent ELSE "limit" END
+		FROM (SELECT `+theMonth+` AS month) m, budgets b, LATERAL (SELECT b.month = m.month AS own) o
+		WHERE owner_id = $1 AND b.month <= m.month ORDER BY b.month DESC LIMIT 1`, owner, month)
+	if err != nil {
+		return b, err
+	}
+	b, err = pgx.CollectExactlyOneRow(rows, pgx.RowToStructByPos[Budget])
+	return b, orNotFound(err, "owner %q has no budget: nothing limits what it spends, until 'onejob budget set' does", owner)
+}

@@ -1,0 +1,4 @@
+package postgres
+
+// ByClaim is how claims are looked up.
+const ByClaim = byClaim
