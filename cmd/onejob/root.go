@@ -49,7 +49,7 @@ func newRoot() *cobra.Command {
 	}
 	setUpLog(root)
 	root.AddCommand(
-		newStart(), newJob(), newAttempt(), newProvider(), newWebhook(),
+		newStart(), newJob(), newAttempt(), newProvider(), newDeadLetter(), newWebhook(),
 		newWorker(), newSimulator(), newMigrate(), newHealth(), newVersion(), newDev(), newDemo(),
 	)
 	return root
