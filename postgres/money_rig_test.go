@@ -17,7 +17,7 @@ func (r rig) price(t testing.TB, provider, unit, price, charge string) {
 }
 
 // priced makes an input token of every provider cost 1 and be paid with 2, so that request()
-// comes to 8: it has four input tokens, and output is free.
+// comes to 6: it has three input tokens, and output is free.
 func (r rig) priced(t testing.TB) rig {
 	t.Helper()
 	for _, provider := range []string{"primary", "second"} {
@@ -27,7 +27,7 @@ func (r rig) priced(t testing.TB) rig {
 	return r
 }
 
-const reckoned = 8 // what a job of [request] reserves in a rig that is priced
+const reckoned = 6 // what a job of [request] reserves in a rig that is priced
 
 // limit sets the owner's budget of this month.
 func (r rig) limit(t testing.TB, owner string, limit int) {
