@@ -35,6 +35,7 @@ type Observer interface {
 	AttemptBecame(provider string, state onejob.AttemptState, reason onejob.Reason)
 	RaceLost(provider string)
 	DuplicateAnswered()
+	Audited(audit postgres.Audit)
 }
 
 // Listening keeps the books on attempts whose provider has fallen silent, so that they

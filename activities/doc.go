@@ -2,7 +2,8 @@
 // Postgres and calls providers. In the order of a job's life: register.go;
 // execute_attempt.go, listen.go, follow.go and record.go; exits.go and seek_outcome.go, for
 // one that is unknown; complete.go. Beside it: adopt.go, for a run that finds attempts
-// there; decide.go and cancel_at_provider.go, for what people decide.
+// there; decide.go and cancel_at_provider.go, for what people decide. Of no job at all are
+// rebuild.go and audit.go, which run by schedule.
 //
 // Each activity but one may be repeated at will. The one is
 // [Activities.ExecuteAttempt]: it runs at most once per attempt, and Temporal must not

@@ -7,8 +7,8 @@ import (
 )
 
 // RegisterJob inserts the job of a request that came straight from Temporal, through the
-// same code as every other door. It fails with InvalidRequest, IdempotencyConflict and,
-// if workflowID is not the job's, IdentityMismatch.
+// same code as every other door. It fails with InvalidRequest, BudgetExceeded,
+// IdempotencyConflict and, if workflowID is not the job's, IdentityMismatch.
 func (a *Activities) RegisterJob(ctx context.Context, in RegisterInput) (Registration, error) {
 	job, err := onejob.NewJob(in.Request, a.Catalog)
 	if err != nil {

@@ -87,7 +87,7 @@ func (c *Config) Catalog() onejob.Catalog {
 		catalog.Kinds[name] = onejob.Kind{SideEffects: kind.SideEffects}
 	}
 	for _, p := range c.Providers {
-		catalog.Providers[p.Name] = onejob.ProviderDefaults{Timeout: p.Timeout, ListenFor: p.ListenFor, Limited: p.Limits != provider.Limits{}}
+		catalog.Providers[p.Name] = onejob.ProviderDefaults{Timeout: p.Timeout, ListenFor: p.ListenFor, Model: p.Model, Limited: p.Limits != provider.Limits{}}
 	}
 	return catalog
 }

@@ -6,9 +6,12 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/google/uuid"
+	"go.temporal.io/sdk/client"
 	"google.golang.org/protobuf/encoding/protojson"
 
 	"github.com/onejob/onejob"
+	"github.com/onejob/onejob/activities"
 	"github.com/onejob/onejob/workflows"
 	"github.com/onejob/onejob/workflows/replay"
 )
@@ -75,6 +78,26 @@ var stories = []struct {
 		s.wait(job.JobID)
 		return job.WorkflowID
 	}},
+	{"usage_rebuild", func(s *system) string {
+		return s.runToEnd(workflows.UsageRebuildType, activities.UsageWindow{First: "2026-11-01", Last: "2026-11-03"})
+	}},
+	{"audit", func(s *system) string {
+		return s.runToEnd(workflows.AuditType, activities.AuditWindow{Days: 31})
+	}},
+}
+
+// runToEnd runs a workflow that is no job's, and returns its ID.
+func (s *system) runToEnd(workflowType string, input any) (workflowID string) {
+	s.t.Helper()
+	id := workflowType + "/" + uuid.NewString()
+	run, err := s.temporal.ExecuteWorkflow(s.t.Context(), client.StartWorkflowOptions{ID: id, TaskQueue: s.queue}, workflowType, input)
+	if err == nil {
+		err = run.Get(s.t.Context(), nil)
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return id
 }
 
 func (s *system) signal(workflowID, name, payload string) {

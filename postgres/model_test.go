@@ -260,7 +260,7 @@ func (p *play) number(rt *rapid.T) int {
 	return rapid.IntRange(1, len(p.model.attempts)).Draw(rt, "number")
 }
 
-func provider(rt *rapid.T) string {
+func anyProvider(rt *rapid.T) string {
 	return rapid.SampledFrom([]string{"primary", "second"}).Draw(rt, "provider")
 }
 
@@ -289,7 +289,7 @@ func (p *play) actions() map[string]func(*rapid.T) {
 
 func (p *play) start(rt *rapid.T) {
 	number := rapid.IntRange(max(1, len(p.model.attempts)), len(p.model.attempts)+1).Draw(rt, "number")
-	lane, token, name := rapid.IntRange(0, 1).Draw(rt, "lane"), p.token(rt), provider(rt)
+	lane, token, name := rapid.IntRange(0, 1).Draw(rt, "lane"), p.token(rt), anyProvider(rt)
 	started, err := p.store.StartAttemptIfNoneLives(p.t.Context(), postgres.Start{
 		JobID: p.job.ID, WorkflowID: p.job.WorkflowID, Number: number, Lane: lane, Provider: name, Execution: token})
 	agree(rt, "start", started.Mine, p.model.start(number, lane, token, name), err)
@@ -355,7 +355,7 @@ func (p *play) adopt(rt *rapid.T) {
 }
 
 func (p *play) request(rt *rapid.T) {
-	who, name := p.who(rt), provider(rt)
+	who, name := p.who(rt), anyProvider(rt)
 	_, err := p.store.RequestAttemptIfNoneLives(p.t.Context(), p.job.ID, name, who)
 	agreeOn(rt, err, p.model.request(name, who.Token))
 	p.drop(who, err)

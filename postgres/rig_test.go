@@ -248,6 +248,21 @@ var contradictions = []string{
 	`SELECT j.id FROM jobs j JOIN attempts a ON a.job_id = j.id WHERE j.status = 'accepted' AND a.reason IS DISTINCT FROM 'never_started'`,
 	`SELECT j.id FROM jobs j WHERE (j.status = 'cancelled') <> (1 = (SELECT count(*) FROM decisions d WHERE d.job_id = j.id AND d.action = 'cancel-job' AND d.refused IS NULL))`,
 	`SELECT j.id FROM jobs j JOIN attempts a ON a.job_id = j.id WHERE j.requested_provider IS NOT NULL AND a.state IN ('starting', 'running', 'unknown')`,
+	`SELECT a.job_id FROM attempts a WHERE a.usage IS NOT NULL AND a.state IN ('succeeded', 'failed', 'cancelled')
+	 AND 1 <> (SELECT count(*) FROM ledger l WHERE l.attempt_id = a.id AND l.kind = 'cost' AND l.usage::text = a.usage::text AND l.model = a.model)`,
+	`SELECT l.job_id FROM ledger l JOIN attempts a ON a.id = l.attempt_id WHERE l.kind = 'cost' AND (a.usage IS NULL OR a.state NOT IN ('succeeded', 'failed', 'cancelled'))`,
+	`SELECT j.id FROM jobs j WHERE (j.status = 'succeeded')::integer
+	 <> (SELECT count(*) FROM ledger l JOIN attempts a ON a.id = l.attempt_id WHERE l.job_id = j.id AND l.kind = 'charge' AND a.number = j.completed_by)`,
+	`SELECT l.job_id FROM ledger l WHERE NOT EXISTS (SELECT FROM outbox o WHERE o.message_key = l.source AND o.owner_id = l.owner_id)`,
+	// Each version is a result, a cancel or an opening again after a failure, and a failed job failed once more.
+	`SELECT j.id FROM jobs j LEFT JOIN outbox o ON split_part(o.message_key, ':', 2) = j.id::text AND o.topic IN ('job.succeeded', 'job.failed', 'job.cancelled')
+	 GROUP BY j.id HAVING count(o.message_key) <> j.version + (j.status = 'failed')::integer`,
+	`SELECT job_id FROM (SELECT DISTINCT ON (job_id) job_id, state, settled FROM reservations ORDER BY job_id, id DESC) r JOIN jobs j ON j.id = r.job_id
+	 WHERE r.state <> CASE WHEN j.finished_at IS NULL THEN 'open' WHEN j.status = 'succeeded' THEN 'settled' ELSE 'released' END
+	 OR r.settled IS DISTINCT FROM (SELECT amount FROM ledger l WHERE l.job_id = j.id AND l.kind = 'charge')`,
+	`SELECT (SELECT min(job_id::text)::uuid FROM reservations r WHERE r.owner_id = b.owner_id) FROM budgets b
+	 WHERE reserved <> (SELECT coalesce(sum(amount), 0) FROM reservations r WHERE (r.owner_id, r.month) = (b.owner_id, b.month) AND state = 'open')
+	 OR spent <> (SELECT coalesce(sum(settled), 0) FROM reservations r WHERE (r.owner_id, r.month) = (b.owner_id, b.month))`,
 	`SELECT d.job_id FROM discarded_results d WHERE d.winner_attempt_id IS NOT NULL
 	 AND NOT EXISTS (SELECT FROM jobs j JOIN attempts w ON w.job_id = j.id AND w.number = j.completed_by WHERE j.id = d.job_id AND w.id = d.winner_attempt_id)`,
 }

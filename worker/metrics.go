@@ -26,6 +26,7 @@ type Metrics struct {
 	duplicates prometheus.Counter
 	launches   prometheus.Counter
 	messages   messageMetrics
+	audits     *auditMetrics
 }
 
 // NewMetrics returns metrics with nothing counted.
@@ -47,8 +48,10 @@ func NewMetrics() *Metrics {
 		launches: prometheus.NewCounter(prometheus.CounterOpts{Name: "onejob_reconciler_launches_total",
 			Help: "Workflows that the reconciler started for open jobs that had none."}),
 		messages: newMessageMetrics(),
+		audits:   newAuditMetrics(),
 	}
 	m.registry.MustRegister(m.messages.collectors()...)
+	m.registry.MustRegister(m.audits)
 	m.registry.MustRegister(m.attempts, m.unknown, m.listening, m.circuits, m.races, m.duplicates, m.launches,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m

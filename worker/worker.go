@@ -178,8 +178,10 @@ func (w *Worker) makeWorkers() error {
 
 // register tells Temporal's worker what it runs.
 func (w *Worker) register() {
-	w.temporal.RegisterWorkflowWithOptions((&workflows.Workflows{HeartbeatTimeout: w.config.HeartbeatTimeout}).Job,
-		workflow.RegisterOptions{Name: workflows.JobType})
+	runs := &workflows.Workflows{HeartbeatTimeout: w.config.HeartbeatTimeout}
+	w.temporal.RegisterWorkflowWithOptions(runs.Job, workflow.RegisterOptions{Name: workflows.JobType})
+	w.temporal.RegisterWorkflowWithOptions(runs.UsageRebuild, workflow.RegisterOptions{Name: workflows.UsageRebuildType})
+	w.temporal.RegisterWorkflowWithOptions(runs.Audit, workflow.RegisterOptions{Name: workflows.AuditType})
 	w.temporal.RegisterActivity(w.activities(w.slots))
 }
 
@@ -232,6 +234,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	if err := w.start(); err != nil {
 		return onejob.Errorf(onejob.CodeServerUnreachable, "the worker cannot start on temporal: %w", err)
 	}
+	w.ensureSchedules(ctx)
 	w.config.Logger.Info("worker started", "task_queue", w.config.TaskQueue, "providers", w.config.Providers.Names())
 	ctx, end := context.WithCancel(ctx)
 	var beside sync.WaitGroup

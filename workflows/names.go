@@ -7,6 +7,9 @@ const (
 	TaskQueue = "onejob"
 	JobType   = "Job"
 
+	UsageRebuildType = "UsageRebuild"
+	AuditType        = "Audit"
+
 	SignalCancelAttempt  = "cancel-attempt"
 	SignalCancelJob      = "cancel-job"
 	SignalAttemptChanged = "attempt-changed" // somebody recorded something: read the rows

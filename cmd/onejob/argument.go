@@ -82,8 +82,13 @@ func (f *jobFlags) check(cmd *cobra.Command, args []string) (jobID string, err e
 type decisionFlags struct{ by, reason string }
 
 func (f *decisionFlags) add(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.by, "by", whoever(), "who decides; recorded")
+	f.addBy(cmd)
 	cmd.Flags().StringVar(&f.reason, "reason", "", "why; recorded")
+}
+
+// addBy adds who decides, for what needs no reason.
+func (f *decisionFlags) addBy(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.by, "by", whoever(), "who decides; recorded")
 }
 
 // whoever is who runs this process, as far as it can be told.

@@ -49,7 +49,8 @@ func newRoot() *cobra.Command {
 	}
 	setUpLog(root)
 	root.AddCommand(
-		newStart(), newJob(), newAttempt(), newProvider(), newWebhook(),
+		newStart(), newJob(), newAttempt(), newProvider(), newDeadLetter(), newWebhook(),
+		newPrice(), newTopup(), newCredit(), newBalance(), newLedger(), newBudget(), newReferral(),
 		newWorker(), newSimulator(), newMigrate(), newHealth(), newVersion(), newDev(), newDemo(),
 	)
 	return root

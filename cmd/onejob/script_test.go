@@ -34,6 +34,7 @@ func TestMain(m *testing.M) {
 //	await FILE REGEXP [VAR…]   waits until the file matches; the variables are its groups
 //	status JOB STATUS          waits until the job is in the state
 //	database VARIABLE          the variable is the URL of an empty database
+//	sql FILE                   the file's statements run in the script's database
 //	dropped DATABASE           the server has no such database
 //	folder VARIABLE            the variable is a folder that every account can reach
 //	gone TEXT                  no process has the text in its command line or environment
@@ -115,6 +116,10 @@ func commands(t *testing.T) map[string]func(*testscript.TestScript, bool, []stri
 			if there {
 				ts.Fatalf("database %s is left", args[0])
 			}
+		},
+		"sql": func(ts *testscript.TestScript, _ bool, args []string) {
+			_, err := pgtest.Connect(t, ts.Getenv("DATABASE_URL")).Exec(t.Context(), ts.ReadFile(args[0]))
+			ts.Check(err)
 		},
 		"folder": func(ts *testscript.TestScript, _ bool, args []string) {
 			ts.Setenv(args[0], openFolder(t))

@@ -11,11 +11,14 @@ import (
 	"github.com/onejob/onejob/workflows"
 )
 
-// History replays a run of Job. The run must know its own workflow ID, since one under
+// History replays a run. A run of Job must know its own workflow ID, since one under
 // another ID refuses to run: the history's first event tells it.
 func History(history *historypb.History) error {
 	replayer := worker.NewWorkflowReplayer()
-	replayer.RegisterWorkflowWithOptions((&workflows.Workflows{HeartbeatTimeout: time.Second}).Job, workflow.RegisterOptions{Name: workflows.JobType})
+	runs := &workflows.Workflows{HeartbeatTimeout: time.Second}
+	replayer.RegisterWorkflowWithOptions(runs.Job, workflow.RegisterOptions{Name: workflows.JobType})
+	replayer.RegisterWorkflowWithOptions(runs.UsageRebuild, workflow.RegisterOptions{Name: workflows.UsageRebuildType})
+	replayer.RegisterWorkflowWithOptions(runs.Audit, workflow.RegisterOptions{Name: workflows.AuditType})
 	id := history.Events[0].GetWorkflowExecutionStartedEventAttributes().GetWorkflowId()
 	return replayer.ReplayWorkflowHistoryWithOptions(nil, history, worker.ReplayWorkflowHistoryOptions{OriginalExecution: workflow.Execution{ID: id}})
 }

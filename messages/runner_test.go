@@ -1,0 +1,209 @@
+package messages_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"go.uber.org/goleak"
+
+	"github.com/onejob/onejob"
+	"github.com/onejob/onejob/faults/pgproxy"
+	"github.com/onejob/onejob/messages"
+	"github.com/onejob/onejob/postgres/pgtest"
+)
+
+func TestWorkersShareMessagesAndApplyEachOnce(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.tell(t, 4000)
+	var counted tally
+	for range 3 {
+		start(t, messages.Runner{Store: r.store, Consumers: []messages.Consumer{counting()}, Observer: &counted})
+	}
+	for range 10 {
+		r.tell(t, 100)
+	}
+	r.await(t, 5000, done)
+	r.mustHaveAppliedOnce(t, 5000)
+	if n := r.count(t, `SELECT count(*) FROM inbox WHERE tries <> 1 OR duplicates <> 0`); n != 0 {
+		t.Errorf("%d messages were handed out more than once", n)
+	}
+	counted.mu.Lock()
+	defer counted.mu.Unlock()
+	if counted.all.Done != 5000 || counted.all.Failed != 0 || counted.all.Duplicates != 0 {
+		t.Errorf("%+v", counted.all)
+	}
+}
+
+func TestNotificationWakesASleepingConsumer(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	start(t, messages.Runner{Store: r.store, Consumers: []messages.Consumer{counting()}, Poll: time.Hour})
+	r.await(t, 1, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND query = 'LISTEN onejob_messages' AND state = 'idle'`)
+	for n := range 3 {
+		r.tell(t, 1)
+		r.await(t, n+1, done)
+	}
+}
+
+func TestConsumerListensAgainAfterItsConnectionIsLost(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	proxy := pgproxy.Start(t, r.url)
+	start(t, messages.Runner{Store: pgtest.Open(t, proxy.URL()), Consumers: []messages.Consumer{counting()}, Poll: time.Hour})
+	const listening = `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND query = 'LISTEN onejob_messages' AND state = 'idle'`
+	r.await(t, 1, listening)
+	proxy.CutAll()
+	r.await(t, 0, listening)
+	r.tell(t, 1)
+	r.await(t, 1, done)
+}
+
+// deaf is a store whose notifications do not come through.
+type deaf struct{ messages.Store }
+
+func (deaf) Listen(context.Context, func()) error { return messages.ErrCannotListen }
+
+func TestMessagesAreFoundWithoutNotifications(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	start(t, messages.Runner{Store: deaf{r.store}, Consumers: []messages.Consumer{counting()}, Poll: 50 * time.Millisecond})
+	for n := range 3 {
+		r.tell(t, 1)
+		r.await(t, n+1, done)
+	}
+}
+
+func TestOutageIsToldOnceAndWaitedFor(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	proxy := pgproxy.Start(t, r.url)
+	var log lines
+	start(t, messages.Runner{
+		Store: pgtest.Open(t, proxy.URL()), Consumers: []messages.Consumer{counting()}, Poll: 10 * time.Millisecond,
+		Logger: slog.New(slog.NewTextHandler(&log, nil)),
+	})
+	r.tell(t, 10)
+	r.await(t, 10, done)
+	proxy.Refuse()
+	for deadline := time.Now().Add(patience); proxy.Refusals() < 8; {
+		if time.Now().After(deadline) {
+			t.Fatal("the database is not asked again")
+		}
+	}
+	r.tell(t, 10)
+	proxy.Resume()
+	r.await(t, 20, done)
+	r.mustHaveAppliedOnce(t, 20)
+	if n := strings.Count(log.String(), "level=WARN"); n > 2 { // one loop, and who listens
+		t.Errorf("the outage was told %d times:\n%s", n, log.String())
+	}
+}
+
+// lines may be written to by several at once.
+type lines struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+func TestBatchUnderWayIsFinishedWhenTheRunnerStops(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	began, finish := make(chan struct{}), make(chan struct{})
+	c := counting()
+	c.Batch = 1
+	c.Apply = func(ctx context.Context, tx pgx.Tx, batch []messages.Message) error {
+		began <- struct{}{}
+		<-finish
+		return addEffects(ctx, tx, batch)
+	}
+	r.tell(t, 2)
+	stop := start(t, messages.Runner{Store: r.store, Consumers: []messages.Consumer{c}, Drain: patience})
+	<-began
+	stopped := make(chan struct{})
+	go func() { stop(); close(stopped) }()
+	close(finish)
+	<-stopped
+	if n := r.count(t, done); n != 1 {
+		t.Errorf("%d done", n)
+	}
+	r.mustHaveAppliedOnce(t, 1)
+}
+
+func TestHungBatchIsLeftAfterTheDrain(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	began := make(chan struct{})
+	c := counting()
+	c.Apply = func(ctx context.Context, _ pgx.Tx, _ []messages.Message) error {
+		close(began)
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	r.tell(t, 1)
+	stop := start(t, messages.Runner{Store: r.store, Consumers: []messages.Consumer{c}, Drain: 50 * time.Millisecond})
+	<-began
+	stop()
+	if n := r.count(t, `SELECT count(*) FROM inbox WHERE state = 'pending' AND tries = 1`); n != 1 {
+		t.Errorf("%d are left to another worker, with their try counted", n)
+	}
+}
+
+// Not parallel: it counts the goroutines of the whole process.
+func TestStoppedRunnerLeavesNoGoroutine(t *testing.T) {
+	r := newRig(t)
+	before := goleak.IgnoreCurrent()
+	c := counting()
+	c.Loops = 3
+	stop := start(t, messages.Runner{Store: r.store, Consumers: []messages.Consumer{c}})
+	r.tell(t, 10)
+	r.await(t, 10, done)
+	stop()
+	r.store.Close()
+	r.hand.Close()
+	goleak.VerifyNone(t, before)
+}
+
+func TestConsumerThatCannotRunIsRefused(t *testing.T) {
+	t.Parallel()
+	apply := func(context.Context, pgx.Tx, []messages.Message) error { return nil }
+	for name, consumers := range map[string][]messages.Consumer{
+		"no group":      {{Topics: []string{topic}, Apply: apply}},
+		"no topic":      {{Group: "g", Apply: apply}},
+		"no effect":     {{Group: "g", Topics: []string{topic}}},
+		"bad numbers":   {{Group: "g", Topics: []string{topic}, Apply: apply, Batch: -1}},
+		"twice a group": {counting(), counting()},
+	} {
+		if err := (messages.Runner{Consumers: consumers}).Run(t.Context()); !errors.Is(err, onejob.ErrMisconfigured) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestBackoffDoublesUpToAnHour(t *testing.T) {
+	t.Parallel()
+	for tries, want := range map[int]time.Duration{0: time.Second, 1: time.Second, 2: 2 * time.Second, 12: 2048 * time.Second, 13: time.Hour, 1000: time.Hour} {
+		if got := messages.Backoff(tries); got != want {
+			t.Errorf("after %d tries: %s, not %s", tries, got, want)
+		}
+	}
+}
