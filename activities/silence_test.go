@@ -64,7 +64,8 @@ func TestSilentAttemptIsUnknownUntilItsLateAnswer(t *testing.T) {
 	workflow := &teller{store: store, jobID: job.ID}
 	workflow.then = func() { close(adapter.answer); workflow.then = func() {} }
 	a := activities.New(activities.Options{
-		Store: store, Providers: provider.NewRegistry(provider.Provider{Name: "slow", Adapter: adapter}), Tell: workflow, Observer: nobody{}, Listening: nobody{}, Logger: slog.New(slog.DiscardHandler),
+		Store: store, Providers: provider.NewRegistry(provider.Provider{Name: "slow", Adapter: adapter}), Tell: workflow, Observer: nobody{}, Listening: nobody{},
+		Circuits: activities.NewCircuits(activities.CircuitOptions{Store: store, Logger: slog.New(slog.DiscardHandler)}), Logger: slog.New(slog.DiscardHandler),
 	})
 	env.RegisterActivity(a)
 	_, err := env.ExecuteActivity(a.ExecuteAttempt, activities.AttemptInput{
