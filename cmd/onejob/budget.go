@@ -39,7 +39,7 @@ func newBudgetSet() *cobra.Command {
 		return useBudget(cmd, c.Month, output, func(s *postgres.Store) (postgres.Budget, error) {
 			b, err := s.SetBudget(cmd.Context(), c)
 			if err == nil && b.Left != nil && b.Left.Sign() < 0 {
-				slog.Warn("the limit is below what is spent and reserved: jobs that cost something are refused", "month", b.Month, "spent", b.Spent, "reserved", b.Reserved)
+				slog.Warn("the limit is below what is spent and reserved: new jobs are refused", "month", b.Month, "spent", b.Spent, "reserved", b.Reserved)
 			}
 			return b, err
 		})
