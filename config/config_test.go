@@ -151,6 +151,16 @@ func TestListOfPricesStandsAlone(t *testing.T) {
 	}
 }
 
+func TestDocumentedPricesAreRead(t *testing.T) {
+	t.Parallel()
+	_, block, _ := strings.Cut(mustRead(t, "..", "docs", "money.md"), "\n```yaml\n")
+	block, _, _ = strings.Cut(block, "\n```\n")
+	c := mustParse(t, "providers: {gpt: {type: openai, model: gpt-5.2}}\n"+block)
+	if len(c.Prices) != 3 || c.Prices[2].ValidFrom.IsZero() || len(c.Notices) != 0 {
+		t.Errorf("prices %+v, notices %q", c.Prices, c.Notices)
+	}
+}
+
 func TestNoticesNameWhatIsNotUsed(t *testing.T) {
 	t.Parallel()
 	c := mustParse(t, mustRead(t, "testdata", "full.yaml"))

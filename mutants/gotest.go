@@ -23,7 +23,7 @@ const (
 )
 
 // testTimeout ends tests that a mistake made wait for ever: they count as failed.
-const testTimeout = 90 * time.Second
+const testTimeout = 3 * time.Minute
 
 // tested is what became of a package's tests.
 type tested struct {

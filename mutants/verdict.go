@@ -47,11 +47,11 @@ func (t *tested) healthy(pkg string, names []string) error {
 	if !t.compiled {
 		return fmt.Errorf("%s does not compile without any mistake:\n%s", pkg, t.compiler)
 	}
+	if t.outcome == failed {
+		return fmt.Errorf("%s is red without any mistake: %s\n%s", pkg, strings.Join(t.of(failed, names), " "), t.said(failed))
+	}
 	if missing := t.missing(names); len(missing) > 0 {
 		return fmt.Errorf("%s has no such tests: %s", pkg, strings.Join(missing, " "))
-	}
-	if red := t.of(failed, names); len(red) > 0 || t.outcome != passed {
-		return fmt.Errorf("%s is red without any mistake: %s\n%s", pkg, strings.Join(red, " "), t.said(failed))
 	}
 	return nil
 }

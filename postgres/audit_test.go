@@ -1,6 +1,8 @@
 package postgres_test
 
 import (
+	"crypto/rand"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -8,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/onejob/onejob"
 	"github.com/onejob/onejob/postgres"
 )
 
@@ -363,5 +366,43 @@ func TestEntriesThatRetentionMayHaveReachedNeedNoMessage(t *testing.T) {
 	}
 	if n := len(found(r.audit(t, postgres.AuditScope{}))["entries_without_message"]); n != 24 {
 		t.Errorf("%d entries without message, want 24", n)
+	}
+}
+
+// Whatever the store itself writes leaves books that agree.
+func TestWhatTheStoreWritesLeavesBooksThatAgree(t *testing.T) {
+	t.Parallel()
+	r := newRig(t).priced(t)
+	r.subscribeUsage(t)
+	r.story(t)
+	r.budgetedStory(t, rand.Text())
+	before := r.audit(t, postgres.AuditScope{})
+	r.drain(t)
+	after := r.audit(t, postgres.AuditScope{})
+	if before.Differences+after.Differences > 0 {
+		t.Errorf("found %v, and after the consumers %v", found(before), found(after))
+	}
+	r.mustEqualLedger(t)
+	for _, table := range []string{"budgets", "reservations", "ledger WHERE corrects IS NOT NULL", "usage_daily WHERE credited > 0"} {
+		if r.count(t, `SELECT count(*) FROM `+table) == 0 {
+			t.Errorf("nothing is in %s: the test shows less than it says", table)
+		}
+	}
+}
+
+// budgetedStory has jobs of an owner with a budget: one that is paid and taken back, one that
+// is cancelled, one that is open; and a topup.
+func (r rig) budgetedStory(t *testing.T, owner string) {
+	t.Helper()
+	r.limit(t, owner, 100)
+	r.mustComplete(t, r.answered(t, of(owner)))
+	r.accepted(t, of(owner))
+	_, cancelled := r.store.CancelJobIfOpen(t.Context(), r.accepted(t, of(owner)).ID, decision())
+	charge := r.count(t, `SELECT id FROM ledger WHERE kind = 'charge' AND owner_id = $1`, owner)
+	_, reversed := r.store.ReverseEntryOnce(t.Context(), int64(charge), "ops", "a mistake")
+	amount, parsed := onejob.ParseAmount("12.5")
+	_, paid := r.store.BookDepositOnce(t.Context(), postgres.Deposit{Kind: "topup", Owner: owner, Key: "k", Amount: amount, Currency: "USD", By: "ops"})
+	if err := errors.Join(cancelled, reversed, parsed, paid); err != nil {
+		t.Fatal(err)
 	}
 }

@@ -1,8 +1,10 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -29,7 +31,7 @@ type BudgetChange struct {
 }
 
 func (c BudgetChange) check() error {
-	if err := onejob.CheckName("owner", c.Owner, onejob.MaxOwnerBytes); err != nil {
+	if err := cmp.Or(onejob.CheckName("owner", c.Owner, onejob.MaxOwnerBytes), checkMonth(c.Month)); err != nil {
 		return err
 	}
 	switch {
@@ -37,6 +39,13 @@ func (c BudgetChange) check() error {
 		return onejob.Errorf(onejob.CodeInvalidRequest, "limit %.60s cannot be one: use nothing below zero, and at most 12 digits before and 12 behind the point", c.Limit)
 	case c.Currency != "" && !onejob.IsCurrency(c.Currency):
 		return onejob.Errorf(onejob.CodeInvalidRequest, "currency %.20q is none: use a code of ISO 4217 like USD", c.Currency)
+	}
+	return nil
+}
+
+func checkMonth(month string) error {
+	if _, err := time.Parse("2006-01", month); month != "" && err != nil {
+		return onejob.Errorf(onejob.CodeInvalidRequest, "%.20q is not a month: write it like 2026-11", month)
 	}
 	return nil
 }
@@ -82,6 +91,9 @@ func (s *Store) SetBudget(ctx context.Context, c BudgetChange) (b Budget, err er
 // row of its own has the limit of the last one before it. It fails with
 // [onejob.ErrNotFound]: then nothing limits the owner.
 func (s *Store) Budget(ctx context.Context, owner, month string) (Budget, error) {
+	if err := checkMonth(month); err != nil {
+		return Budget{}, err
+	}
 	b, err := queryBudget(ctx, s.pool, owner, month)
 	return b, translate("read the budget", err)
 }

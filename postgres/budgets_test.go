@@ -93,6 +93,7 @@ func TestBudgetThatCannotBeIsRefused(t *testing.T) {
 		"give the currency": {Owner: "o"},
 		"owner is empty":    {Currency: "USD"},
 		"limit -1 cannot":   {Owner: "o", Limit: &less, Currency: "USD"},
+		"is not a month":    {Owner: "o", Month: "2026-13", Currency: "USD"},
 		"12 behind":         {Owner: "o", Limit: &dust, Currency: "USD"},
 		`currency "dollar"`: {Owner: "o", Currency: "dollar"},
 	} {
@@ -101,8 +102,10 @@ func TestBudgetThatCannotBeIsRefused(t *testing.T) {
 			t.Errorf("want a refusal with %q, got %v", word, err)
 		}
 	}
+	_, err := r.store.Budget(t.Context(), "o", "november")
+	mustBe(t, err, onejob.ErrInvalidRequest)
 	r.mustSetBudget(t, "o", "2026-11", "1", "USD")
-	_, err := r.store.SetBudget(t.Context(), postgres.BudgetChange{Owner: "o", Month: "2026-11", Currency: "EUR"})
+	_, err = r.store.SetBudget(t.Context(), postgres.BudgetChange{Owner: "o", Month: "2026-11", Currency: "EUR"})
 	if mustBe(t, err, onejob.ErrConflict); r.limitIn(t, "o", "2026-11") != "1 USD" {
 		t.Errorf("it is %s", r.limitIn(t, "o", "2026-11"))
 	}

@@ -168,11 +168,11 @@ func notReversible(ctx context.Context, tx pgx.Tx, id int64) error {
 	return onejob.Errorf(onejob.CodeInvalidRequest, "ledger entry %d takes back entry %d and cannot be reversed: book anew what was right", id, corrects)
 }
 
-// LedgerFilter selects entries. A zero field selects all.
+// LedgerFilter selects entries of an owner. A zero field beside the owner selects all.
 type LedgerFilter struct {
 	Owner  string
-	From   string // the first day, by UTC, like 2026-11-30
-	To     string // the last day
+	First  time.Time // the day from which on, by UTC
+	Last   time.Time // the day up to which, which is included
 	Kind   string
 	Before int64 // id of the last entry of the page before
 	Limit  int   // rows at most; 0: 100
@@ -181,9 +181,9 @@ type LedgerFilter struct {
 // LedgerEntries returns the selected entries, the newest first.
 func (s *Store) LedgerEntries(ctx context.Context, f LedgerFilter) ([]LedgerEntry, error) {
 	rows, err := s.pool.Query(ctx, selectEntries+`
-		WHERE ($1 = '' OR l.owner_id = $1) AND ($2::date IS NULL OR l.day >= $2) AND ($3::date IS NULL OR l.day <= $3)
+		WHERE l.owner_id = $1 AND ($2::date IS NULL OR l.day >= $2) AND ($3::date IS NULL OR l.day <= $3)
 		  AND ($4 = '' OR l.kind = $4) AND ($5 = 0 OR l.id < $5) ORDER BY l.id DESC LIMIT $6`,
-		f.Owner, nullable(f.From), nullable(f.To), f.Kind, f.Before, cmp.Or(f.Limit, 100))
+		f.Owner, nullable(f.First), nullable(f.Last), f.Kind, f.Before, cmp.Or(f.Limit, 100))
 	if err != nil {
 		return nil, translate("list the ledger", err)
 	}

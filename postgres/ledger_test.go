@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/onejob/onejob"
 	"github.com/onejob/onejob/postgres"
@@ -288,14 +289,14 @@ func TestLedgerIsListedNewestFirstAndInPages(t *testing.T) {
 	if kinds := kindsOf(all); kinds != "credit topup charge cost" {
 		t.Errorf("all: %s", kinds)
 	}
-	today := all[0].CreatedAt.Format("2006-01-02")
+	today, booked := all[0].CreatedAt.Truncate(24*time.Hour), time.Date(2026, 11, 5, 0, 0, 0, 0, time.UTC)
 	for want, f := range map[string]postgres.LedgerFilter{
-		"credit topup":             {From: today},
-		"charge cost":              {From: "2026-11-05", To: "2026-11-05"},
+		"credit topup":             {First: today},
+		"charge cost":              {First: booked, Last: booked},
 		"topup":                    {Kind: "topup"},
 		"topup charge":             {Before: all[0].ID, Limit: 2},
-		"credit topup charge cost": {To: today},
-		"":                         {To: "2026-11-04"},
+		"credit topup charge cost": {Last: today},
+		"":                         {Last: booked.AddDate(0, 0, -1)},
 	} {
 		f.Owner = "owner-1"
 		if got := kindsOf(r.entries(t, f)); got != want {

@@ -254,3 +254,21 @@ func TestHandCannotMoveMoneyPastTheLedger(t *testing.T) {
 	r.mustRefuse(t, "never change", `UPDATE attempts SET model = 'cheap'`+where(r.started(t).job.ID))
 	r.mustRefuse(t, "it became cancelled without its message", fmt.Sprintf(`UPDATE jobs SET status = 'cancelled', version = 1, finished_at = now() WHERE id = '%s'`, r.accepted(t).ID))
 }
+
+func TestAttemptIsPricedByItsModel(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.exec(t, `INSERT INTO prices (provider, model, unit, price, charge, currency, recorded_by)
+		VALUES ('primary', 'large', 'input', 5, 7, 'USD', 'test'), ('primary', '', 'input', 1, 1, 'USD', 'test')`)
+	s := startOf(r.accepted(t), 1, 0)
+	s.Model = "large"
+	if started, err := r.store.StartAttemptIfNoneLives(t.Context(), s); err != nil || !started.Mine {
+		t.Fatal(started, err)
+	}
+	a := attempt{number: 1, token: s.Execution}
+	a.job.ID = s.JobID
+	r.record(t, a, using(a.success(`1`), 3))
+	r.mustComplete(t, a)
+	r.mustHaveBooked(t, s.JobID, "cost", 1, "15")
+	r.mustHaveBooked(t, s.JobID, "charge", 1, "21")
+}

@@ -162,3 +162,30 @@ func TestTenWorkersAtOnceStoreOnePrice(t *testing.T) {
 		}
 	}
 }
+
+func TestPriceOfThePastChangesNothingThatIsBooked(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.worked(t) // calls of 2026-11-01, by prices of 2026-01-01
+	priced := func(at string) (cost string) {
+		t.Helper()
+		if err := r.hand.QueryRow(t.Context(), `SELECT trim_scale(cost)::text FROM onejob_priced('second', 'm-1', '{"input_tokens": 1}', $1::timestamptz)`, at).Scan(&cost); err != nil {
+			t.Fatal(err)
+		}
+		return cost
+	}
+	booked, before := r.entryOf(t, "owner-1", "cost"), priced("2026-11-02")
+	late := inputPrice(t, "7", time.Date(2026, 6, 1, 0, 0, 0, 0, time.UTC))
+	late.Provider, late.Model = "second", "m-1"
+	r.mustImport(t, late)
+	if after := r.entryOf(t, "owner-1", "cost"); after.Amount.Cmp(booked.Amount) != 0 || string(after.Prices) != string(booked.Prices) {
+		t.Errorf("it was %+v and is %+v", booked, after)
+	}
+	if priced("2026-11-02") != "7" || priced("2026-05-31") != before {
+		t.Errorf("a call after it costs %s, one before it %s", priced("2026-11-02"), priced("2026-05-31"))
+	}
+	late.Price, late.ValidFrom = mustAmount(t, "5"), time.Date(2026, 5, 1, 0, 0, 0, 0, time.UTC)
+	if r.mustImport(t, late); priced("2026-11-02") != "7" || priced("2026-05-31") != "5" {
+		t.Errorf("one from before that: %s and %s", priced("2026-11-02"), priced("2026-05-31"))
+	}
+}

@@ -149,7 +149,7 @@ func (s *Sender) Ping(ctx context.Context, e postgres.Endpoint, id string, at ti
 	}
 	a := s.post(ctx, e.URL, webhook{id: "webhook.ping:" + id, topic: "webhook.ping", at: at, payload: payload, secrets: []string{e.Secret}})
 	if a.err != nil {
-		return a.status, fmt.Errorf("webhook endpoint %s did not take it: %w", e.ID, a.err)
+		return a.status, fmt.Errorf("webhook endpoint %s did not take it: %v", e.ID, a.err) // whatever code the cause has
 	}
 	return a.status, nil
 }

@@ -26,8 +26,8 @@ type Workflows struct {
 // somebody starts it straight from Temporal; both as JSON.
 //
 // It returns the outcome of a job that succeeded or was cancelled. It fails with the
-// application errors JobFailed, IdempotencyConflict, IdentityMismatch and
-// InvalidRequest.
+// application errors JobFailed, IdempotencyConflict, IdentityMismatch, InvalidRequest and
+// BudgetExceeded.
 func (w *Workflows) Job(ctx workflow.Context, input json.RawMessage) (onejob.Outcome, error) {
 	j, ctx, err := w.open(ctx, input)
 	for err == nil {

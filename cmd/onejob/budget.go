@@ -3,7 +3,6 @@ package main
 import (
 	"io"
 	"log/slog"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -36,10 +35,10 @@ func newBudgetSet() *cobra.Command {
 		if c.Limit, err = limitOf(limit); err != nil {
 			return err
 		}
-		return useBudget(cmd, c.Month, output, func(s *postgres.Store) (postgres.Budget, error) {
+		return useBudget(cmd, output, func(s *postgres.Store) (postgres.Budget, error) {
 			b, err := s.SetBudget(cmd.Context(), c)
 			if err == nil && b.Left != nil && b.Left.Sign() < 0 {
-				slog.Warn("the limit is below what is spent and reserved: jobs that cost something are refused", "month", b.Month, "spent", b.Spent, "reserved", b.Reserved)
+				slog.Warn("the limit is below what is spent and reserved: new jobs are refused", "month", b.Month, "spent", b.Spent, "reserved", b.Reserved)
 			}
 			return b, err
 		})
@@ -73,18 +72,15 @@ func newBudgetGet() *cobra.Command {
 		if err := requireFlags(cmd, "owner"); err != nil {
 			return err
 		}
-		return useBudget(cmd, month, output, func(s *postgres.Store) (postgres.Budget, error) {
+		return useBudget(cmd, output, func(s *postgres.Store) (postgres.Budget, error) {
 			return s.Budget(cmd.Context(), owner, month)
 		})
 	}
 	return cmd
 }
 
-// useBudget prints the budget of a month that use returns.
-func useBudget(cmd *cobra.Command, month string, output *choice, use func(*postgres.Store) (postgres.Budget, error)) error {
-	if _, err := time.Parse("2006-01", month); month != "" && err != nil {
-		return usagef("--month %q is not a month: write it like 2026-11", month)
-	}
+// useBudget prints the budget that use returns.
+func useBudget(cmd *cobra.Command, output *choice, use func(*postgres.Store) (postgres.Budget, error)) error {
 	return useStore(cmd.Context(), func(s *postgres.Store) error {
 		b, err := use(s)
 		if err != nil {

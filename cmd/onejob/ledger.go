@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -16,17 +15,20 @@ import (
 
 func newLedger() *cobra.Command {
 	var f postgres.LedgerFilter
+	var days dayFlags
 	cmd := &cobra.Command{Use: "ledger --owner O", Short: "Print an owner's ledger, the newest entry first", Args: cobra.NoArgs}
 	flags := cmd.Flags()
 	flags.StringVar(&f.Owner, "owner", "", "whose ledger")
-	flags.StringVar(&f.From, "from", "", "only from this day on, by UTC, like 2026-11-30")
-	flags.StringVar(&f.To, "to", "", "only up to this day, which is included")
+	days.add(cmd)
 	flags.StringVar(&f.Kind, "kind", "", "only "+strings.Join(entryKinds, ", "))
 	flags.IntVar(&f.Limit, "limit", 100, "how many at most")
 	flags.Int64Var(&f.Before, "before", 0, "the page after the one that ended with this entry")
 	output := outputFlag(cmd)
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+	cmd.RunE = func(cmd *cobra.Command, _ []string) (err error) {
 		if err := checkLedgerFilter(cmd, f); err != nil {
+			return err
+		}
+		if f.First, f.Last, err = days.parse(); err != nil {
 			return err
 		}
 		return useStore(cmd.Context(), func(s *postgres.Store) error {
@@ -46,11 +48,6 @@ var entryKinds = []string{"charge", "cost", "credit", "topup"}
 func checkLedgerFilter(cmd *cobra.Command, f postgres.LedgerFilter) error {
 	if err := requireFlags(cmd, "owner"); err != nil {
 		return err
-	}
-	for flag, day := range map[string]string{"from": f.From, "to": f.To} {
-		if _, err := time.Parse(time.DateOnly, day); day != "" && err != nil {
-			return usagef("--%s %q is not a day: write it like 2026-11-30", flag, day)
-		}
 	}
 	switch {
 	case f.Kind != "" && !slices.Contains(entryKinds, f.Kind):

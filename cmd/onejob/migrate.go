@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -31,7 +32,7 @@ type attributesStatus struct {
 
 func newMigrateUp() *cobra.Command {
 	var skipTemporal bool
-	cmd := &cobra.Command{Use: "up", Short: "Run the migrations and register the search attributes", Args: cobra.NoArgs}
+	cmd := &cobra.Command{Use: "up", Short: "Run the migrations, register the search attributes and make the schedules", Args: cobra.NoArgs}
 	cmd.Flags().BoolVar(&skipTemporal, "skip-temporal", false, "leave Temporal alone")
 	output := outputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -62,7 +63,10 @@ func migrateUp(ctx context.Context, skipTemporal bool) (m migration, err error) 
 		slog.Info("registered search attributes", "namespace", namespace, "names", registered)
 	}
 	m.SearchAttributes = &attributesStatus{Namespace: namespace, Missing: []string{}}
-	return m, err
+	if err != nil {
+		return m, err
+	}
+	return m, workflows.EnsureSchedules(ctx, temporal, cmp.Or(taskQueue(), workflows.TaskQueue))
 }
 
 func newMigrateStatus() *cobra.Command {

@@ -50,7 +50,7 @@ func newRoot() *cobra.Command {
 	setUpLog(root)
 	root.AddCommand(
 		newStart(), newJob(), newAttempt(), newProvider(), newDeadLetter(), newWebhook(),
-		newPrice(), newTopup(), newCredit(), newBalance(), newLedger(), newBudget(), newReferral(),
+		newPrice(), newTopup(), newCredit(), newBalance(), newLedger(), newBudget(), newReferral(), newUsage(), newAudit(),
 		newWorker(), newSimulator(), newMigrate(), newHealth(), newVersion(), newDev(), newDemo(),
 	)
 	return root

@@ -1,0 +1,90 @@
+package worker_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/onejob/onejob"
+	"github.com/onejob/onejob/dev/testservers"
+	"github.com/onejob/onejob/messages"
+	"github.com/onejob/onejob/postgres/pgtest"
+	"github.com/onejob/onejob/provider"
+	"github.com/onejob/onejob/worker"
+)
+
+func TestWorkerCarriesMessagesAndShowsThem(t *testing.T) {
+	t.Parallel()
+	address, namespace := testservers.Temporal(t)
+	url := pgtest.URL(t)
+	store, hand, metrics := pgtest.Open(t, url), pgtest.Connect(t, url), worker.NewMetrics()
+	fail := errors.New("no")
+	w, err := worker.New(worker.Config{
+		Store: store, Temporal: dial(t, address, namespace, nil), Namespace: namespace, TaskQueue: uuid.NewString(),
+		Metrics: metrics, ReconcileEvery: 20 * time.Millisecond, KeepMessages: time.Hour, Logger: quiet,
+	},
+		worker.WithProvider(provider.Provider{Name: "obedient", Adapter: obedient{}, Timeout: time.Second, ListenFor: time.Minute}),
+		worker.WithConsumer(messages.Consumer{
+			Group: "mine", Topics: []string{"thing.happened"}, MaxTries: 1,
+			Apply: func(_ context.Context, _ pgx.Tx, batch []messages.Message) error {
+				if slices.ContainsFunc(batch, func(m messages.Message) bool { return m.Owner == "poison" }) {
+					return fail
+				}
+				return nil
+			},
+		}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := hand.Exec(t.Context(), `
+		INSERT INTO outbox (message_key, owner_id, topic, payload, created_at)
+		SELECT 'thing.happened:' || o, o, 'thing.happened', '{}'::json, now() FROM unnest(ARRAY['a', 'b', 'poison']) o
+		UNION ALL SELECT 'other:1', 'a', 'other', '{}'::json, now() - interval '2 hours'`); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- w.Run(ctx) }()
+	awaitMetrics(t, serve(t, worker.Health{Store: store, Metrics: metrics})+"/metrics",
+		`onejob_messages_applied_total{group="mine"} 2`, `onejob_messages_failed_total{group="mine"} 1`,
+		`onejob_messages_dead{group="mine"} 1`, `onejob_messages_pending{group="mine"} 0`, `onejob_messages_oldest_seconds{group="mine"} 0`,
+		`onejob_messages_pending{group="usage_daily"} 0`, `onejob_messages_pending{group="referral_credit"} 0`)
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	var old int
+	if err := hand.QueryRow(t.Context(), `SELECT count(*) FROM outbox WHERE topic = 'other'`).Scan(&old); err != nil || old > 0 {
+		t.Errorf("%d old messages are kept, %v", old, err)
+	}
+}
+
+// awaitMetrics waits until all lines are told.
+func awaitMetrics(t *testing.T, url string, lines ...string) {
+	t.Helper()
+	var missing []string
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
+		_, body := get(t, url)
+		missing = slices.DeleteFunc(slices.Clone(lines), func(line string) bool { return strings.Contains(body, line+"\n") })
+		if len(missing) == 0 {
+			return
+		}
+	}
+	t.Fatalf("not told: %s", strings.Join(missing, "\n"))
+}
+
+func TestConsumerOfATakenGroupIsRefused(t *testing.T) {
+	t.Parallel()
+	_, err := worker.New(worker.Config{Namespace: "n"},
+		worker.WithProvider(provider.Provider{Name: "obedient", Adapter: obedient{}}),
+		worker.WithConsumer(messages.Consumer{Group: "usage_daily", Topics: []string{"t"}, Apply: func(context.Context, pgx.Tx, []messages.Message) error { return nil }}))
+	if !errors.Is(err, onejob.ErrMisconfigured) || !strings.Contains(err.Error(), "usage_daily") {
+		t.Error(err)
+	}
+}
