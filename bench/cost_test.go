@@ -59,6 +59,7 @@ func startSystem(t *testing.T) *system {
 		Store: store, Temporal: temporal, Namespace: namespace, TaskQueue: queue,
 		Providers: provider.NewRegistry(echoProvider(t)), Kinds: map[string]onejob.Kind{"echo": {}},
 		ReconcileEvery: time.Hour, Drain: time.Second, // once at the start, and never again
+		WithoutMessages: true, // they are taken in batches, by whichever worker, and are no job's own cost
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -3,6 +3,10 @@
 // do nothing, on the same workers' settings.
 //
 //	go run ./bench [-jobs N] [-rounds N] [-latency D] [-rate R] [-eager] [-o table|json]
+//	go run ./bench -messages [-rounds N] [-backlog N] [-o table|json]
+//
+// With -messages it measures consumers of messages instead, beside their statements run
+// bare, and needs no Temporal.
 //
 // It starts a Postgres that survives a crash (fsync on) and a Temporal server on it, or
 // uses those that DATABASE_URL and TEMPORAL_ADDRESS name. The server is built once from
@@ -33,7 +37,11 @@ type options struct {
 	latency time.Duration // of the provider
 	rate    float64       // jobs a second at half load; 0: half of onejob's throughput
 	eager   bool          // Temporal's server may start activities without a poll
-	output  string
+
+	messages bool // measure messages instead of jobs
+	backlog  int  // of messages
+
+	output string
 }
 
 func main() {
@@ -65,6 +73,8 @@ func parse(args []string) (options, error) {
 	flags.DurationVar(&o.latency, "latency", 0, "latency of the provider")
 	flags.Float64Var(&o.rate, "rate", 0, "jobs a second at half load (default half of onejob's throughput)")
 	flags.BoolVar(&o.eager, "eager", false, "let Temporal's server start activities without a poll (it is off by default)")
+	flags.BoolVar(&o.messages, "messages", false, "measure consumers of messages instead of jobs")
+	flags.IntVar(&o.backlog, "backlog", 1_000_000, "with -messages: messages that two runners drain")
 	flags.StringVar(&o.output, "o", "table", "table or json")
 	if err := flags.Parse(args); err != nil {
 		return o, err
@@ -73,8 +83,8 @@ func parse(args []string) (options, error) {
 	switch {
 	case flags.NArg() > 0:
 		err = fmt.Errorf("%q is not a flag: see -help", flags.Arg(0))
-	case o.jobs < 1 || o.rounds < 1 || o.rate < 0 || o.latency < 0:
-		err = errors.New("-jobs and -rounds are at least 1, -rate and -latency are not negative")
+	case o.jobs < 1 || o.rounds < 1 || o.backlog < 1 || o.rate < 0 || o.latency < 0:
+		err = errors.New("-jobs, -rounds and -backlog are at least 1, -rate and -latency are not negative")
 	case o.output != "table" && o.output != "json":
 		err = fmt.Errorf("-o %s is unknown: use table or json", o.output)
 	}
@@ -86,6 +96,9 @@ func parse(args []string) (options, error) {
 
 // run measures everything and writes the report.
 func run(ctx context.Context, o options, w io.Writer) (err error) {
+	if o.messages {
+		return runMessages(ctx, o, w)
+	}
 	where, err := openSite(ctx, o)
 	if err != nil {
 		return err
@@ -96,11 +109,15 @@ func run(ctx context.Context, o options, w io.Writer) (err error) {
 		return err
 	}
 	if o.output == "json" {
-		encoder := json.NewEncoder(w)
-		encoder.SetIndent("", "  ")
-		return encoder.Encode(report)
+		return writeIndented(w, report)
 	}
 	return report.print(w)
+}
+
+func writeIndented(w io.Writer, report any) error {
+	encoder := json.NewEncoder(w)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(report)
 }
 
 func progress(format string, args ...any) {

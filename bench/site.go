@@ -47,23 +47,31 @@ type Conditions struct {
 	Submitters int     `json:"submitters"`
 }
 
-// openSite starts what the environment does not name.
-func openSite(ctx context.Context, o options) (s *site, err error) {
+// openDatabase starts Postgres, unless the environment names one.
+func openDatabase(ctx context.Context, o options) (s *site, err error) {
 	s = &site{conditions: Conditions{
 		System: runtime.GOOS + "/" + runtime.GOARCH, Cores: runtime.NumCPU(), Load: loadAverage(),
 		ProviderMS: float64(o.latency) / 1e6, Jobs: o.jobs, Rounds: o.rounds, Submitters: submitters,
 	}}
+	if s.dir, err = os.MkdirTemp("", "onejob-bench-*"); err == nil {
+		err = s.openPostgres(ctx)
+	}
+	if err != nil {
+		return nil, errors.Join(err, s.close())
+	}
+	return s, nil
+}
+
+// openSite starts what the environment does not name.
+func openSite(ctx context.Context, o options) (s *site, err error) {
+	if s, err = openDatabase(ctx, o); err != nil {
+		return nil, err
+	}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.close())
 		}
 	}()
-	if s.dir, err = os.MkdirTemp("", "onejob-bench-*"); err != nil {
-		return s, err
-	}
-	if err := s.openPostgres(ctx); err != nil {
-		return s, err
-	}
 	if err := s.openTemporal(ctx, o); err != nil {
 		return s, err
 	}

@@ -78,50 +78,56 @@ const attemptsCostedTwice = `
 	WHERE l.kind = 'cost' AND l.corrects IS NULL AND ` + ledgerInScope + `
 	ORDER BY l.id`
 
-// amountsBySnapshot multiplies the lines of each entry's own snapshot.
+// snapshotLines are the lines of the entry l's own snapshot.
+const snapshotLines = `json_to_recordset(l.prices) AS s (id bigint, unit text, quantity numeric, price numeric, charge numeric)`
+
+// amountsBySnapshot multiplies the lines of each entry's snapshot.
 const amountsBySnapshot = `
-	SELECT json_build_object('entry', l.id::text, 'owner', l.owner_id, 'amount', l.amount::text, 'recomputed', s.amount::text) AS ids,
-		format('entry %s is of %s, its snapshot comes to %s', l.id, trim_scale(l.amount), trim_scale(s.amount)) AS says
+	SELECT json_build_object('entry', l.id::text, 'owner', l.owner_id, 'amount', l.amount::text, 'recomputed', r.amount::text) AS ids,
+		format('entry %s is of %s, its snapshot comes to %s', l.id, trim_scale(l.amount), trim_scale(r.amount)) AS says
 	FROM ledger l, LATERAL (
-		SELECT coalesce(sum((p ->> 'quantity')::numeric * (p ->> CASE l.kind WHEN 'cost' THEN 'price' ELSE 'charge' END)::numeric), 0) AS amount
-		FROM json_array_elements(l.prices) p) s
-	WHERE l.kind IN ('cost', 'charge') AND l.corrects IS NULL AND ` + ledgerInScope + ` AND l.amount IS DISTINCT FROM s.amount
+		SELECT coalesce(sum(s.quantity * CASE l.kind WHEN 'cost' THEN s.price ELSE s.charge END), 0) AS amount FROM ` + snapshotLines + `) r
+	WHERE l.kind IN ('cost', 'charge') AND l.corrects IS NULL AND ` + ledgerInScope + ` AND l.amount IS DISTINCT FROM r.amount
 	ORDER BY l.id`
 
 // amountsByUsage counts the units of each entry's usage itself, and multiplies them by the
 // prices of the snapshot. A unit that is used and has no line makes the entry unpriced; a
 // call without a price is free.
 const amountsByUsage = `
-	SELECT json_build_object('entry', l.id::text, 'owner', l.owner_id, 'amount', l.amount::text, 'recomputed', s.amount::text) AS ids,
+	SELECT json_build_object('entry', l.id::text, 'owner', l.owner_id, 'amount', l.amount::text, 'recomputed', r.amount::text) AS ids,
 		format('entry %s is of %s and unpriced is %s, its usage %s comes to %s and unpriced is %s', l.id, trim_scale(l.amount), l.unpriced,
-			l.usage, trim_scale(s.amount), s.unpriced) AS says
+			l.usage, trim_scale(r.amount), r.unpriced) AS says
 	FROM ledger l, LATERAL (
-		SELECT coalesce((l.usage ->> 'input_tokens')::numeric, 0) AS input, coalesce((l.usage ->> 'cached_input_tokens')::numeric, 0) AS cached,
-			coalesce((l.usage ->> 'output_tokens')::numeric, 0) AS output, coalesce((l.usage ->> 'reasoning_tokens')::numeric, 0) AS reasoning,
-			coalesce((l.usage ->> 'images')::numeric, 0) AS images, coalesce((l.usage ->> 'milliseconds')::numeric, 0) AS milliseconds
+		SELECT greatest(coalesce(input_tokens, 0) - coalesce(cached_input_tokens, 0), 0) AS input, greatest(cached_input_tokens, 0) AS cached_input,
+			greatest(coalesce(output_tokens, 0) - coalesce(reasoning_tokens, 0), 0) AS output, greatest(reasoning_tokens, 0) AS reasoning,
+			greatest(images, 0) AS image, greatest(milliseconds, 0) / 1000 AS second
+		FROM json_to_record(l.usage) AS u (input_tokens numeric, cached_input_tokens numeric, output_tokens numeric, reasoning_tokens numeric,
+			images numeric, milliseconds numeric)
 	) u, LATERAL (
-		SELECT coalesce(sum(q.quantity * (p ->> CASE l.kind WHEN 'cost' THEN 'price' ELSE 'charge' END)::numeric), 0) AS amount,
-			bool_or(p IS NULL AND q.unit <> 'call') IS TRUE OR json_array_length(l.prices) = 0 AND l.currency = 'XXX' AS unpriced
-		FROM (VALUES ('input', u.input - u.cached), ('cached_input', u.cached), ('output', u.output - u.reasoning), ('reasoning', u.reasoning),
-			('image', u.images), ('second', u.milliseconds / 1000), ('call', 1)) q (unit, quantity)
-		LEFT JOIN json_array_elements(l.prices) p ON p ->> 'unit' = q.unit
-		WHERE q.quantity > 0) s
+		SELECT coalesce(sum(CASE s.unit WHEN 'input' THEN u.input WHEN 'cached_input' THEN u.cached_input WHEN 'output' THEN u.output
+				WHEN 'reasoning' THEN u.reasoning WHEN 'image' THEN u.image WHEN 'second' THEN u.second WHEN 'call' THEN 1 END
+				* CASE l.kind WHEN 'cost' THEN s.price ELSE s.charge END), 0) AS amount,
+			l.currency = 'XXX' OR u.input > 0 AND 'input' <> ALL (units) OR u.cached_input > 0 AND 'cached_input' <> ALL (units)
+				OR u.output > 0 AND 'output' <> ALL (units) OR u.reasoning > 0 AND 'reasoning' <> ALL (units)
+				OR u.image > 0 AND 'image' <> ALL (units) OR u.second > 0 AND 'second' <> ALL (units) AS unpriced
+		FROM (SELECT coalesce(array_agg(unit), '{}') AS units FROM ` + snapshotLines + `) named LEFT JOIN ` + snapshotLines + ` ON true
+		GROUP BY units) r
 	WHERE l.kind IN ('cost', 'charge') AND l.corrects IS NULL AND ` + ledgerInScope + `
-	  AND (l.amount IS DISTINCT FROM s.amount OR l.unpriced <> s.unpriced)
+	  AND (l.amount IS DISTINCT FROM r.amount OR l.unpriced <> r.unpriced)
 	ORDER BY l.id`
 
 // snapshotsByPrices compares each line with the price that it names, which must have been
 // valid when the attempt started, and be of the unit or of the one that it is counted among.
 const snapshotsByPrices = `
-	SELECT json_build_object('entry', l.id::text, 'owner', l.owner_id, 'price', s.line ->> 'id', 'unit', s.line ->> 'unit') AS ids,
-		format('entry %s of %s %s has %s as price %s, which is %s', l.id, l.provider, l.model, s.line, s.line ->> 'id', coalesce(row_to_json(p)::text, 'not there')) AS says
-	FROM ledger l CROSS JOIN LATERAL json_array_elements(l.prices) s (line)
-	LEFT JOIN prices p ON p.id = (s.line ->> 'id')::bigint LEFT JOIN attempts a ON a.id = l.attempt_id
+	SELECT json_build_object('entry', l.id::text, 'owner', l.owner_id, 'price', coalesce(s.id::text, ''), 'unit', s.unit) AS ids,
+		format('entry %s of %s %s has %s as price %s, which is %s', l.id, l.provider, l.model, row_to_json(s), s.id, coalesce(row_to_json(p)::text, 'not there')) AS says
+	FROM ledger l CROSS JOIN LATERAL ` + snapshotLines + `
+	LEFT JOIN prices p ON p.id = s.id LEFT JOIN attempts a ON a.id = l.attempt_id
 	WHERE l.corrects IS NULL AND ` + ledgerInScope + `
-	  AND (p.id IS NULL OR p.price <> (s.line ->> 'price')::numeric OR p.charge <> (s.line ->> 'charge')::numeric
+	  AND (p.id IS NULL OR p.price <> s.price OR p.charge <> s.charge
 	       OR p.provider <> l.provider OR p.model <> coalesce(l.model, '') OR p.currency <> l.currency OR p.valid_from > a.started_at
-	       OR p.unit NOT IN (s.line ->> 'unit', CASE s.line ->> 'unit' WHEN 'cached_input' THEN 'input' WHEN 'reasoning' THEN 'output' ELSE '' END))
-	ORDER BY l.id`
+	       OR p.unit NOT IN (s.unit, CASE s.unit WHEN 'cached_input' THEN 'input' WHEN 'reasoning' THEN 'output' ELSE '' END))
+	ORDER BY l.id, s.unit`
 
 const correctionsDiffer = `
 	SELECT json_build_object('entry', l.id::text, 'corrects', l.corrects::text, 'owner', l.owner_id) AS ids,

@@ -111,10 +111,10 @@ func (r rig) applyAll(t testing.TB, c messages.Consumer) (all messages.Applied) 
 	}
 }
 
-// leaseOver lets the leases of the group's claims end.
+// leaseOver lets the leases of the claims that the group has taken end.
 func (r rig) leaseOver(t testing.TB, group string) {
 	t.Helper()
-	r.exec(t, `UPDATE inbox SET next_try_at = clock_timestamp() WHERE consumer_group = $1 AND state = 'pending'`, group)
+	r.exec(t, `UPDATE inbox SET next_try_at = clock_timestamp() WHERE consumer_group = $1 AND state = 'pending' AND tries > 0`, group)
 }
 
 // claims counts the group's claims in the state.

@@ -45,6 +45,7 @@ type Config struct {
 	RelaunchAfter    time.Duration       // default 1 min; how often an open job's workflow is looked for
 	Consumers        []messages.Consumer // of messages, beside onejob's own
 	KeepMessages     time.Duration       // default 90 days; how long messages are kept that every consumer has done
+	WithoutMessages  bool                // other workers carry them
 	Webhooks         webhooks.Policy     // of what owners are told
 	Metrics          *Metrics            // default: counted and not served
 	Logger           *slog.Logger        // default [slog.Default]
@@ -238,7 +239,9 @@ func (w *Worker) Run(ctx context.Context) error {
 	w.config.Logger.Info("worker started", "task_queue", w.config.TaskQueue, "providers", w.config.Providers.Names())
 	ctx, end := context.WithCancel(ctx)
 	var beside sync.WaitGroup
-	beside.Go(func() { w.carryMessages(ctx) })
+	if !w.config.WithoutMessages {
+		beside.Go(func() { w.carryMessages(ctx) })
+	}
 	err := w.reconcileUntil(ctx)
 	end()
 	w.config.Logger.Info("worker drains", "drain", w.config.Drain)
