@@ -67,7 +67,7 @@ Environment:
 Exit codes:
   0 done   1 failed for another reason   2 usage   3 the key belongs to another intent
   4 not found   5 the job failed or was cancelled   6 refused by the state of the job
-  8 a server cannot be reached`
+  7 the owner's budget does not allow it   8 a server cannot be reached`
 
 // setUpLog adds the flags of the log, and makes it the process's when a command runs.
 func setUpLog(root *cobra.Command) {
