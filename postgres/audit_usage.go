@@ -13,20 +13,23 @@ func usageChecks() (checks []auditCheck) {
 // auditQuery returns the comparison for the summary. What its key has beside owner, day and
 // currency is taken from the ledger, or from the job.
 func (s summary) auditQuery() string {
-	columns, ids := "", ""
+	columns, ids, join := "", "", ""
 	for name := range strings.SplitSeq(strings.TrimPrefix(s.by, ", "), ", ") {
 		if from := bookedColumns[name]; from != "" {
 			columns += ", " + from + " AS " + name
 			ids += ", '" + name + "', " + name
 		}
+		if name == "kind" {
+			join = " LEFT JOIN jobs j ON j.id = l.job_id"
+		}
 	}
-	return strings.NewReplacer("{summary}", s.table, "{by}", s.by, "{columns}", columns, "{ids}", ids).Replace(summaryDiffers)
+	return strings.NewReplacer("{summary}", s.table, "{by}", s.by, "{columns}", columns, "{ids}", ids, "{join}", join).Replace(summaryDiffers)
 }
 
 var bookedColumns = map[string]string{
 	"provider": `coalesce(l.provider, '')`,
 	"model":    `coalesce(l.model, '')`,
-	"kind":     `coalesce((SELECT j.kind FROM jobs j WHERE j.id = l.job_id), '')`,
+	"kind":     `coalesce(j.kind, '')`,
 }
 
 // summaryDiffers adds up the ledger's own rows, measure by measure, and finds where a summary
@@ -39,7 +42,7 @@ const summaryDiffers = `
 		WHERE i.consumer_group = '{summary}' AND i.state = 'pending' AND m.created_at > now() - $4::interval
 	), entries AS (
 		SELECT l.owner_id, l.day, l.currency{columns}, l.kind AS entry, l.amount, l.usage, l.kind = 'cost' AND l.corrects IS NULL AS call
-		FROM ledger l
+		FROM ledger l{join}
 		WHERE ` + ledgerInScope + ` AND NOT EXISTS (SELECT FROM under_way u WHERE u.message_key = l.source)
 		  AND (l.kind IN ('cost', 'charge') OR l.kind = 'credit' AND EXISTS (SELECT FROM ledger c WHERE c.id = l.corrects AND c.kind = 'charge'))
 	), booked AS (

@@ -1,5 +1,6 @@
-// Package worker runs jobs: the workflow and the activities on Temporal's task queue, and
-// the reconciler that starts what was accepted and never launched, or lost its workflow.
+// Package worker runs jobs: the workflow and the activities on Temporal's task queue, the
+// reconciler that starts what was accepted and never launched, or lost its workflow, and
+// the consumers of messages, its own and those of [WithConsumer].
 // Any number of workers share the work; any of them may be killed at any moment.
 //
 // It may be embedded, with providers of the program's own:
