@@ -255,6 +255,45 @@ func TestFiveHundredJobsAgainstABudgetForAHundredAreAHundred(t *testing.T) {
 	r.mustBeConsistent(t)
 }
 
+// A guard that looks first and reserves later lets all of those pass that looked together.
+func TestJobsThatWaitForOneBudgetAreCountedOneByOne(t *testing.T) {
+	t.Parallel()
+	r := newRig(t).priced(t)
+	owner := rand.Text()
+	r.limit(t, owner, 3*reckoned)
+	held, err := r.hand.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := exec(t.Context(), held, `SELECT FROM budgets WHERE owner_id = $1 FOR UPDATE`, owner); err != nil {
+		t.Fatal(err)
+	}
+	const jobs = 10
+	calls := []func(){func() {
+		for r.count(t, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`) < jobs {
+			if t.Context().Err() != nil {
+				return
+			}
+		}
+		mustBeNothing(t, held.Commit(t.Context()))
+	}}
+	var created atomic.Int32
+	for range jobs {
+		calls = append(calls, func() {
+			registered, err := r.store.InsertJobs(t.Context(), newJob(t, of(owner)))
+			mustBeNothing(t, err)
+			if err == nil && registered[0].Created {
+				created.Add(1)
+			}
+		})
+	}
+	together(calls...)
+	if n := created.Load(); n != 3 {
+		t.Errorf("%d jobs passed a budget for three", n)
+	}
+	r.mustBeConsistent(t)
+}
+
 // work runs the job to its charge of exactly what was reserved, unless another does.
 func (r rig) work(ctx context.Context, t testing.TB, job onejob.Job) {
 	s := startOf(job, 1, 0)
