@@ -68,10 +68,8 @@ func TestReopenedJobReservesAgainOrStaysFailed(t *testing.T) {
 	}
 	other := r.accepted(t, of(owner))
 	refused := decision()
-	for range 2 { // told again it is refused again
-		_, err := r.store.RequestAttemptIfNoneLives(t.Context(), a.job.ID, "second", refused)
-		mustBe(t, err, onejob.ErrBudgetExceeded)
-	}
+	_, err := r.store.RequestAttemptIfNoneLives(t.Context(), a.job.ID, "second", refused)
+	mustBe(t, err, onejob.ErrBudgetExceeded)
 	if p := r.progress(t, a.job.ID); p.Status != onejob.StatusFailed || p.Version != 0 {
 		t.Fatalf("the refused job is %s at version %d", p.Status, p.Version)
 	}
@@ -79,6 +77,8 @@ func TestReopenedJobReservesAgainOrStaysFailed(t *testing.T) {
 	if _, err := r.store.CancelJobIfOpen(t.Context(), other.ID, decision()); err != nil {
 		t.Fatal(err)
 	}
+	_, err = r.store.RequestAttemptIfNoneLives(t.Context(), a.job.ID, "second", refused)
+	mustBe(t, err, onejob.ErrBudgetExceeded) // told again it is refused again, whatever has become free
 	if _, err := r.store.RequestAttemptIfNoneLives(t.Context(), a.job.ID, "primary", decision()); err != nil {
 		t.Fatal(err)
 	}
@@ -251,6 +251,45 @@ func TestFiveHundredJobsAgainstABudgetForAHundredAreAHundred(t *testing.T) {
 	n := r.count(t, `SELECT count(*) FROM jobs WHERE owner_id = $1`, owner)
 	if spent := r.count(t, `SELECT spent + reserved FROM budgets WHERE owner_id = $1`, owner); n != 100 || spent != 100*reckoned {
 		t.Errorf("%d jobs ran, and the budget is at %d, want 100 and %d", n, spent, 100*reckoned)
+	}
+	r.mustBeConsistent(t)
+}
+
+// A guard that looks first and reserves later lets all of those pass that looked together.
+func TestJobsThatWaitForOneBudgetAreCountedOneByOne(t *testing.T) {
+	t.Parallel()
+	r := newRig(t).priced(t)
+	owner := rand.Text()
+	r.limit(t, owner, 3*reckoned)
+	held, err := r.hand.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := exec(t.Context(), held, `SELECT FROM budgets WHERE owner_id = $1 FOR UPDATE`, owner); err != nil {
+		t.Fatal(err)
+	}
+	const jobs = 10
+	calls := []func(){func() {
+		for r.count(t, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`) < jobs {
+			if t.Context().Err() != nil {
+				return
+			}
+		}
+		mustBeNothing(t, held.Commit(t.Context()))
+	}}
+	var created atomic.Int32
+	for range jobs {
+		calls = append(calls, func() {
+			registered, err := r.store.InsertJobs(t.Context(), newJob(t, of(owner)))
+			mustBeNothing(t, err)
+			if err == nil && registered[0].Created {
+				created.Add(1)
+			}
+		})
+	}
+	together(calls...)
+	if n := created.Load(); n != 3 {
+		t.Errorf("%d jobs passed a budget for three", n)
 	}
 	r.mustBeConsistent(t)
 }
