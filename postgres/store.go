@@ -51,7 +51,7 @@ func poolConfig(url string) (*pgxpool.Config, error) {
 }
 
 // connectTimeout is for a server that is there and slow: one that is not refuses at once.
-const connectTimeout = 10 * time.Second
+const connectTimeout = 5 * time.Second
 
 // poolSize bounds the connections of one process. Transactions are short; more would wait
 // for each other in Postgres instead of here.

@@ -47,3 +47,24 @@ func TestAnswersAreRecordableWhateverAnAdapterSays(t *testing.T) {
 		}
 	}
 }
+
+// A count that no call can have would make an amount that cannot be booked, and its outcome
+// would be recorded never.
+func TestUsageThatNoCallCanHaveWasNotTold(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		usage provider.Usage
+		told  bool
+	}{
+		"nothing":      {provider.Usage{}, true},
+		"a billion":    {provider.Usage{OutputTokens: 1_000_000_000}, true},
+		"more":         {provider.Usage{Images: 1_000_000_001}, false},
+		"below zero":   {provider.Usage{CachedInputTokens: -1}, false},
+		"a NUL served": {provider.Usage{InputTokens: 1, Model: "a\x00"}, true},
+	} {
+		got := provider.Answer{Certainty: provider.Failed, Usage: &c.usage}.Checked(onejob.Limits{})
+		if (got.Usage != nil) != c.told || got.Usage != nil && strings.Contains(got.Usage.Model, "\x00") {
+			t.Errorf("%s: usage %+v", name, got.Usage)
+		}
+	}
+}
