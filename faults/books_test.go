@@ -11,6 +11,7 @@ import (
 // with all that onejob keeps: ledger, summaries, balances and budgets.
 func (s *money) mustEqualTheSheet() {
 	s.t.Helper()
+	s.mustHaveSeenEverything()
 	byOwner, byModel, byKind := s.reckon()
 	s.mustEqual("the ledger", s.kept(ledgerLines, "owner_id"), byOwner)
 	s.mustEqual("usage_daily", s.kept("usage_daily", "owner_id"), byOwner)
@@ -22,6 +23,21 @@ func (s *money) mustEqualTheSheet() {
 		s.mustOwn(i, new(big.Rat).Sub(rational("0"+given[i]), charged))
 		if i < budgeted {
 			s.mustHaveSpent(i, charged)
+		}
+	}
+}
+
+// mustHaveSeenEverything asserts that the day had what makes money difficult.
+func (s *money) mustHaveSeenEverything() {
+	s.t.Helper()
+	for what, where := range map[string]string{
+		"usage that nobody told":       `estimated`,
+		"a failed call that cost":      `kind = 'cost' AND attempt_id IN (SELECT id FROM attempts WHERE state = 'failed')`,
+		"a charge by the other model":  `kind = 'charge' AND model = 'm-small'`,
+		"a part of the smallest price": `scale(trim_scale(amount)) = 12`,
+	} {
+		if s.count(`SELECT count(*) FROM ledger WHERE `+where) == 0 {
+			s.t.Errorf("the ledger has nothing of this: %s", what)
 		}
 	}
 }
@@ -53,8 +69,8 @@ func (s *money) kept(table, about string) sheet {
 	lines := sheet{}
 	var key, cost, charged string
 	var read line
-	s.each(`SELECT `+about+`, sum(calls)::bigint, sum(jobs)::bigint, sum(input_tokens)::bigint, sum(cached_input_tokens)::bigint,
-			sum(output_tokens)::bigint, sum(reasoning_tokens)::bigint, sum(cost)::text, sum(charged)::text FROM `+table+` AS t GROUP BY 1`,
+	s.each(`SELECT `+about+`, sum(calls)::bigint, sum(jobs)::bigint, coalesce(sum(input_tokens), 0)::bigint, coalesce(sum(cached_input_tokens), 0)::bigint,
+			coalesce(sum(output_tokens), 0)::bigint, coalesce(sum(reasoning_tokens), 0)::bigint, sum(cost)::text, sum(charged)::text FROM `+table+` AS t GROUP BY 1`,
 		[]any{&key, &read.calls, &read.jobs, &read.input, &read.cached, &read.output, &read.reasoning, &cost, &charged}, func() error {
 			l := read
 			l.cost, l.charged = *rational(cost), *rational(charged)
