@@ -13,7 +13,10 @@ import (
 	"github.com/onejob/onejob/webhooks"
 )
 
-const deliveries = 3
+const (
+	deliveries = 3
+	rebuilt    = mixedOwners / 2 // owners; a rebuild mends what a delivery broke, so the others show it
+)
 
 // deliverThreeTimes delivers every message of every group three times more, all at once,
 // beside the workers' consumers and a rebuild. What a killed worker had taken waits for the
@@ -73,21 +76,26 @@ func (s *money) deliver(c messages.Consumer, keys []string, seed uint64) {
 	}
 }
 
-// rebuildUntil rebuilds the day's summaries, again and again.
+// rebuildUntil rebuilds the day's summaries of one owner after the other, again and again.
 func (s *money) rebuildUntil(stop <-chan struct{}) {
-	for {
-		today, err := s.store.Today(s.t.Context())
-		if err == nil {
-			_, err = s.store.RebuildUsageDay(s.t.Context(), today, "")
-		}
-		if err != nil {
-			s.t.Errorf("rebuild: %v", err)
-		}
+	for i := 0; ; i++ {
+		s.rebuild(s.ownerOf(i % rebuilt))
 		select {
 		case <-stop:
 			return
 		default:
 		}
+	}
+}
+
+// rebuild rebuilds the day's summaries of the owner, or of all.
+func (s *money) rebuild(owner string) {
+	today, err := s.store.Today(s.t.Context())
+	if err == nil {
+		_, err = s.store.RebuildUsageDay(s.t.Context(), today, owner)
+	}
+	if err != nil {
+		s.t.Errorf("rebuild: %v", err)
 	}
 }
 

@@ -115,8 +115,9 @@ func (s *system) submitAll(requests []onejob.Request) map[string]bool {
 	return refused
 }
 
-// killAtRandom kills one of the workers and starts another in its place, three times.
-func (s *system) killAtRandom(workers []*process) {
+// killAtRandom kills one of the workers and starts another in its place, three times. Each
+// time messages are under way, some of them in the hands of the dead, and are rebuilt from.
+func (s *money) killAtRandom(workers []*process) {
 	s.t.Helper()
 	const kills, apart = 3, 250
 	draw := rand.New(rand.NewPCG(uint64(badDay.Seed), kills))
@@ -124,7 +125,9 @@ func (s *system) killAtRandom(workers []*process) {
 		moment, victim := kill*apart+draw.IntN(apart), draw.IntN(len(workers))
 		s.eventually(fmt.Sprintf("%d jobs have their outcome", moment), func() bool { return s.ended() >= moment })
 		workers[victim].kill()
+		s.rebuild("")
 		workers[victim] = s.startWorker()
+		s.rebuild("")
 	}
 }
 
