@@ -41,6 +41,7 @@ func TestHedgeAnswersBesideASilentPrimary(t *testing.T) {
 			s.eventually("the loser's provider was asked to give it up, and agreed", func() bool {
 				return s.count(`SELECT count(*) FROM attempts WHERE job_id = $1 AND number = 1 AND provider_cancel = 'agreed'`, job.JobID) == 1
 			})
+			s.mustHaveBooked(job.JobID, 1, 1)
 			s.awaitRunClosed(job.WorkflowID)
 		})
 	}
@@ -64,6 +65,7 @@ func TestPrimaryWinsAgainstItsHedge(t *testing.T) {
 	if n := s.count(`SELECT count(*) FROM attempts WHERE job_id = $1 AND result IS NOT NULL`, job.JobID); n != 0 {
 		t.Errorf("%d attempts keep a result", n)
 	}
+	s.mustHaveBooked(job.JobID, 2, 1)
 	s.awaitRunClosed(job.WorkflowID)
 }
 

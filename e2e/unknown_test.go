@@ -161,7 +161,7 @@ func TestLateResultOfACancelledAttemptIsDropped(t *testing.T) {
 	s.embed(func(ctx context.Context, _ provider.Call) provider.Answer {
 		close(called)
 		<-ctx.Done() // the answer is on its way when the connection is closed
-		return provider.Answer{Certainty: provider.Succeeded, Result: json.RawMessage(`{"late": "` + words + `"}`)}
+		return provider.Answer{Certainty: provider.Succeeded, Result: json.RawMessage(`{"late": "` + words + `"}`), Usage: &provider.Usage{InputTokens: 7}}
 	})
 	r := s.embedded("reverse")
 	r.Fallbacks = []string{"fallback"}
@@ -173,6 +173,10 @@ func TestLateResultOfACancelledAttemptIsDropped(t *testing.T) {
 	s.eventually("the late result is discarded", func() bool { return s.get(job.JobID).Attempts[0].Discarded })
 	if done := s.wait(job.JobID); done.CompletedBy != 2 || done.Attempts[0].State != onejob.AttemptCancelled {
 		t.Errorf("the job is %+v, want attempt 2 to have won and 1 to be cancelled", done.View)
+	}
+	s.mustHaveBooked(job.JobID, 2, 1)
+	if n := s.count(`SELECT count(*) FROM ledger l JOIN attempts a ON a.id = l.attempt_id WHERE a.job_id = $1 AND a.number = 1 AND l.usage ->> 'input_tokens' = '7'`, job.JobID); n != 1 {
+		t.Errorf("%d costs of the cancelled attempt are booked", n)
 	}
 	if n := s.count(`SELECT count(*) FROM discarded_results WHERE sha256 = sha256(convert_to($1, 'UTF8')) AND bytes = octet_length($1)`,
 		`{"late": "`+words+`"}`); n != 1 {

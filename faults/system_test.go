@@ -73,6 +73,7 @@ const patience = 3 * time.Minute
 type system struct {
 	t        *testing.T
 	proxy    *pgproxy.Proxy
+	url      string    // of the database, past the proxy
 	psql     *pgx.Conn // past the proxy
 	queue    string
 	owner    string
@@ -93,7 +94,7 @@ func newSystemOf(t *testing.T, provider string) *system {
 	t.Helper()
 	address, namespace := testservers.Temporal(t)
 	url := pgtest.URL(t)
-	s := &system{t: t, proxy: pgproxy.Start(t, url), psql: pgtest.Connect(t, url),
+	s := &system{t: t, proxy: pgproxy.Start(t, url), url: url, psql: pgtest.Connect(t, url),
 		queue: "faults-" + uuid.NewString(), owner: "o-" + uuid.NewString(), sim: simulator.NewClient(provider)}
 	t.Cleanup(s.sim.Close)
 	temporal, err := client.NewLazyClient(client.Options{HostPort: address, Namespace: namespace, Logger: quiet})
@@ -109,8 +110,8 @@ func newSystemOf(t *testing.T, provider string) *system {
 
 var quiet = slog.New(slog.DiscardHandler)
 
-// writeConfig gives the simulated provider at that URL three names, of which "askable" can be
-// asked what became of a call; a lost worker is noticed after a second.
+// writeConfig gives the simulated provider at that URL four names, of which "askable" and "spare"
+// can be asked what became of a call, and have prices; a lost worker is noticed after a second.
 func (s *system) writeConfig(at string) {
 	s.t.Helper()
 	text := fmt.Sprintf(`
@@ -123,11 +124,23 @@ providers:
     timeout: 1s
     listen_for: 1m
     idempotency: {header: Idempotency-Key}
+    model: m-large
     lookup: {url: "%[1]s/v1/run/askable/key/{key}", interval: 200ms, max_interval: 5s, not_found_after: 10s}
+  spare:
+    type: http
+    url: "%[1]s/v1/run/spare"
+    model: m-small
+    timeout: 1s
+    listen_for: 1m
+    idempotency: {header: Idempotency-Key}
+    lookup: {url: "%[1]s/v1/run/spare/key/{key}", interval: 200ms, max_interval: 5s, not_found_after: 10s}
 kinds:
   ticket: {side_effects: external}
-worker: {heartbeat_timeout: 1s, drain: 1s}
-`, at)
+  letter: {side_effects: external}
+prices:
+%[2]sworker: {heartbeat_timeout: 1s, drain: 1s}
+webhooks: {allow_private: true, timeout: 2s}
+`, at, pricesText())
 	c, err := config.Parse("onejob.yaml", []byte(text), os.LookupEnv)
 	if err != nil {
 		s.t.Fatal(err)

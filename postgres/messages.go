@@ -234,11 +234,15 @@ func lockClaims(ctx context.Context, tx pgx.Tx, group string, batch []messages.M
 }
 
 // countDuplicates counts the delivery at those of the batch that are not open because they
-// were done before.
+// were done before, locked in the order of their keys as all claims are.
 func countDuplicates(ctx context.Context, tx pgx.Tx, group string, batch, open []messages.Message) (int, error) {
 	tag, err := tx.Exec(ctx, `
-		UPDATE inbox SET duplicates = duplicates + 1
-		WHERE `+byClaim+` AND message_key <> ALL ($3) AND state = 'done'`, planned, group, keysOf(batch), keysOf(open))
+		WITH before AS MATERIALIZED (
+			SELECT message_key FROM inbox
+			WHERE `+byClaim+` AND message_key <> ALL ($3) AND state = 'done' ORDER BY message_key FOR NO KEY UPDATE
+		)
+		UPDATE inbox i SET duplicates = duplicates + 1
+		FROM before b WHERE i.consumer_group = $1 AND i.message_key = b.message_key`, planned, group, keysOf(batch), keysOf(open))
 	return int(tag.RowsAffected()), err
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	mathrand "math/rand/v2"
 	"regexp"
 	"slices"
 	"strings"
@@ -138,6 +139,27 @@ func TestDuplicateDeliveryChangesNothing(t *testing.T) {
 	if n := r.count(t, `SELECT sum(duplicates) FROM inbox WHERE consumer_group = $1 AND state = 'done'`, c.Group); n != 150 {
 		t.Errorf("%d duplicates of 50 messages that were delivered four times", n)
 	}
+}
+
+// Deliveries of the same messages in different orders do not wait for each other crosswise.
+func TestDuplicatesAreCountedInOneOrder(t *testing.T) {
+	t.Parallel()
+	r := newMessagesRig(t)
+	c := r.subscribed(t, counting())
+	keys := r.tell(t, 400)
+	r.applyAll(t, c)
+	deliver := func() {
+		for range 10 {
+			own := slices.Clone(keys)
+			mathrand.Shuffle(len(own), func(i, j int) { own[i], own[j] = own[j], own[i] })
+			for batch := range slices.Chunk(own, 100) {
+				if _, err := r.store.Deliver(t.Context(), c, batch...); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+	}
+	together(deliver, deliver, deliver, deliver)
 }
 
 // Two workers have the same message: the lease of the first ran out. Whoever comes second is

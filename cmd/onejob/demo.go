@@ -39,8 +39,9 @@ func newDemo() *cobra.Command {
 
 const demoHelp = `Starts Temporal, Postgres, a simulated provider and a worker, all with throwaway data,
 and tells a story on them: what happens when a user clicks 200 times, when a provider
-says nothing, when a worker is killed. Every claim is checked against Postgres, Temporal
-and what the provider counted; the exit code is 0 only if every claim held.`
+says nothing, when a worker is killed, and what all that costs. Every claim is checked
+against Postgres, Temporal and what the provider counted; the exit code is 0 only if
+every claim held.`
 
 func runDemo(cmd *cobra.Command, keep bool) error {
 	options := dev.Options{Throwaway: true, Log: cmd.ErrOrStderr()}

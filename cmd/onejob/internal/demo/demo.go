@@ -109,6 +109,7 @@ func (s *Stage) Tell(ctx context.Context) error {
 		{"The second one finishes first", (*scene).reverseOrder},
 		{"Many jobs, submitted twice", (*scene).bulk},
 		{"Every fault at once, and a worker killed", (*scene).mixedFaults},
+		{"Money moves once", (*scene).moneyOnce},
 		{"What was executed", (*scene).reckoning},
 	} {
 		fmt.Fprintf(s.Out, "\n%d. %s\n\n", i+1, scene.title)
