@@ -19,6 +19,7 @@ const (
 	stateUniqueViolation = "23505"
 	stateUndefinedTable  = "42P01"
 	stateOverBudget      = "OJ002" // of the budget guard
+	stateOtherCurrency   = "OJ003" // of the budget guard
 	stateUndefinedColumn = "42703"
 	stateInvalidText     = "22P02"
 	stateNoDatabase      = "3D000"
@@ -68,6 +69,8 @@ func translateServer(what string, pg *pgconn.PgError, err error) error {
 		return onejob.Errorf(onejob.CodeAttemptUnresolved, "an attempt of this job is unresolved: wait for it, cancel it or resolve it")
 	case pg.Code == stateOverBudget:
 		return refusal(pg.Code, pg.Message)
+	case pg.Code == stateOtherCurrency:
+		return onejob.Errorf(onejob.CodeInvalidRequest, "%s: submit a new intention under a new key", pg.Message)
 	case pg.Code == stateInvalidText && pg.Routine == routineReadsUUID:
 		_, value, _ := strings.Cut(pg.Message, ": ")
 		return onejob.Errorf(onejob.CodeNotFound, "%s is no job: job ids are UUIDs, as 'onejob start' prints them", value)

@@ -43,10 +43,11 @@ const entryTold = `
 // closedJob is what the statements below need of the job in a change named closed.
 const closedJob = `jobs.id, jobs.owner_id, jobs.idempotency_key, jobs.kind, jobs.provider, jobs.status, jobs.version, jobs.completed_by, jobs.error, jobs.finished_at`
 
-// settleReservation ends the job's reservation with exactly the charge.
+// settleReservation ends the job's reservation with exactly the charge, and with nothing where
+// that is in another currency: what had no price is in none.
 const settleReservation = `
 	settled AS (
-		UPDATE reservations r SET state = 'settled', settled = e.amount, closed_at = clock_timestamp()
+		UPDATE reservations r SET state = 'settled', settled = CASE WHEN e.currency = r.currency THEN e.amount ELSE 0 END, closed_at = clock_timestamp()
 		FROM entry e WHERE r.job_id = e.job_id AND r.state = 'open')`
 
 // releaseReservation ends the reservation of a job that closed without a charge.
