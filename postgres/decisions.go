@@ -112,29 +112,40 @@ func (s *Store) RequestAttemptIfNoneLives(ctx context.Context, jobID, provider s
 		if err := refuseOtherCurrency(ctx, tx, jobID, provider); err != nil {
 			return err
 		}
-		if err := request(ctx, tx, jobID, provider, job); err != nil {
+		if err := request(ctx, tx, jobID, provider); err != nil {
 			return err
 		}
 		return logDecision(ctx, tx, jobID, onejob.DecideStartAttempt, 0, "", provider, d)
 	})
 }
 
-// request keeps whom the next attempt asks. A job that had failed is opened again, and what
-// may be spent on it reserved again: if that is too much by now, it stays as it is.
-func request(ctx context.Context, tx pgx.Tx, jobID, provider string, job lockedJob) error {
-	if job.Status == onejob.StatusRunning {
-		_, err := tx.Exec(ctx, `UPDATE jobs SET requested_provider = $2 WHERE id = $1`, jobID, provider)
+// request keeps whom the next attempt of a running job asks; one that had failed is opened
+// again.
+func request(ctx context.Context, tx pgx.Tx, jobID, provider string) error {
+	tag, err := tx.Exec(ctx, `UPDATE jobs SET requested_provider = $2 WHERE id = $1 AND status = 'running'`, jobID, provider)
+	if err != nil || tag.RowsAffected() == 1 {
 		return err
 	}
-	err := pgx.BeginFunc(ctx, tx, func(reopening pgx.Tx) error {
-		batch := &pgx.Batch{}
-		batch.Queue(`
-			UPDATE jobs SET requested_provider = $2, status = 'running', version = version + 1, error = NULL, finished_at = NULL
-			WHERE id = $1`, jobID, provider)
-		batch.Queue(`SELECT onejob_reserve_again($1)`, jobID)
-		return reopening.SendBatch(ctx, batch).Close()
-	})
-	return translate("reopen the job", err)
+	return translate("reopen the job", pgx.BeginFunc(ctx, tx, func(reopening pgx.Tx) error {
+		return reopenIfFailed(ctx, reopening, jobID, provider)
+	}))
+}
+
+// reopenIfFailed opens a failed job again and reserves again what may be spent on it: if that
+// is too much by now, nothing of it may stay. It fails with [onejob.ErrJobClosed] for a job
+// that has not failed.
+func reopenIfFailed(ctx context.Context, tx pgx.Tx, jobID, provider string) error {
+	tag, err := tx.Exec(ctx, `
+		UPDATE jobs SET requested_provider = $2, status = 'running', version = version + 1, error = NULL, finished_at = NULL
+		WHERE id = $1 AND status = 'failed'`, jobID, provider)
+	if err != nil {
+		return err
+	}
+	if tag.RowsAffected() == 0 {
+		return onejob.Errorf(onejob.CodeJobClosed, "job %s is neither running nor failed: submit a new intention under a new key", jobID)
+	}
+	_, err = tx.Exec(ctx, `SELECT onejob_reserve_again($1)`, jobID)
+	return err
 }
 
 // refuseOtherCurrency refuses a provider none of whose prices is in the currency that the job
