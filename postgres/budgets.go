@@ -3,7 +3,6 @@ package postgres
 import (
 	"cmp"
 	"context"
-	"errors"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -62,20 +61,16 @@ func (s *Store) SetBudget(ctx context.Context, c BudgetChange) (b Budget, err er
 		return b, err
 	}
 	err = s.inTx(ctx, "set the budget", func(tx pgx.Tx) error {
-		before, err := queryBudget(ctx, tx, c.Owner, c.Month)
-		if err != nil && !errors.Is(err, onejob.ErrNotFound) {
-			return err
-		}
-		if c.Currency == "" {
-			c.Currency = before.Currency
-		}
-		if c.Currency == "" {
+		tag, err := tx.Exec(ctx, `
+			INSERT INTO budgets AS b (owner_id, month, "limit", currency)
+			SELECT $1::text, m.month, $3::numeric, coalesce($4::text, (
+				SELECT currency FROM budgets WHERE owner_id = $1::text AND month <= m.month ORDER BY month DESC LIMIT 1))
+			FROM (SELECT `+theMonth+` AS month) m
+			ON CONFLICT (owner_id, month) DO UPDATE SET "limit" = excluded."limit" WHERE b.currency = excluded.currency`,
+			c.Owner, c.Month, c.Limit, nullable(c.Currency))
+		if lacks(err, "budgets", "currency") {
 			return onejob.Errorf(onejob.CodeInvalidRequest, "owner %q has no budget yet: give the currency of the first one", c.Owner)
 		}
-		tag, err := tx.Exec(ctx, `
-			INSERT INTO budgets AS b (owner_id, month, "limit", currency) VALUES ($1, `+theMonth+`, $3, $4)
-			ON CONFLICT (owner_id, month) DO UPDATE SET "limit" = excluded."limit" WHERE b.currency = excluded.currency`,
-			c.Owner, c.Month, c.Limit, c.Currency)
 		if err != nil {
 			return err
 		}

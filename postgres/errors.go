@@ -17,6 +17,7 @@ import (
 // SQLSTATEs and constraints that the code branches on.
 const (
 	stateUniqueViolation = "23505"
+	stateNotNull         = "23502"
 	stateUndefinedTable  = "42P01"
 	stateOverBudget      = "OJ002" // of the budget guard
 	stateOtherCurrency   = "OJ003" // of the budget guard
@@ -84,6 +85,12 @@ func translateServer(what string, pg *pgconn.PgError, err error) error {
 
 func interrupted(pg *pgconn.PgError) bool {
 	return slices.ContainsFunc(interruptions, func(class string) bool { return strings.HasPrefix(pg.Code, class) })
+}
+
+// lacks says that the statement gave the column of the table no value.
+func lacks(err error, table, column string) bool {
+	pg, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && pg.Code == stateNotNull && pg.TableName == table && pg.ColumnName == column
 }
 
 // refused says that the server was there and did not want the statement.
