@@ -34,7 +34,7 @@ CREATE TABLE inbox (
     state          text        NOT NULL DEFAULT 'pending' CHECK (state IN ('pending', 'done', 'dead')),
     tries          integer     NOT NULL DEFAULT 0 CHECK (tries >= 0),
     next_try_at    timestamptz NOT NULL DEFAULT clock_timestamp(),
-    last_error     text        CHECK (octet_length(last_error) <= 4096),
+    last_error     text        CHECK (octet_length(last_error) <= 8192), -- or who discarded it, why, and what had failed
     done_at        timestamptz,
     done_by        text        CHECK (done_by IN ('consumer', 'rebuild', 'discarded')),
     duplicates     integer     NOT NULL DEFAULT 0 CHECK (duplicates >= 0), -- deliveries after it was done

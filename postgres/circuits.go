@@ -97,8 +97,12 @@ func (s *Store) CloseCircuitUnlessPaused(ctx context.Context, provider string) e
 	return translate("close the circuit", err)
 }
 
-// PauseProvider opens the circuit for that time, whatever it is now.
+// PauseProvider opens the circuit for that time, whatever it is now. It fails with
+// [onejob.ErrInvalidRequest] as [onejob.CheckSaid] does.
 func (s *Store) PauseProvider(ctx context.Context, provider string, pause time.Duration, by, reason string) error {
+	if err := onejob.CheckSaid(by, reason); err != nil {
+		return err
+	}
 	_, err := s.pool.Exec(ctx, `
 		INSERT INTO circuits (provider, open_until, reason, paused_by)
 		VALUES ($1, clock_timestamp() + $2::bigint * interval '1 millisecond', $3, $4)

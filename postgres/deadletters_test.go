@@ -53,8 +53,8 @@ func TestDiscardedDeadLetterIsNeverApplied(t *testing.T) {
 	keys := r.tell(t, 2)
 	mustBe(t, r.store.DiscardIfDead(t.Context(), c.Group, keys[0], "ops", "why"), onejob.ErrNotFound)
 	r.applyAll(t, c)
-	mustBe(t, r.store.DiscardIfDead(t.Context(), c.Group, keys[0], "ops", strings.Repeat("é", 1024)), onejob.ErrInvalidRequest)
-	if err := r.store.DiscardIfDead(t.Context(), c.Group, keys[0], "ops", strings.Repeat("é", 1000)); err != nil {
+	mustBe(t, r.store.DiscardIfDead(t.Context(), c.Group, keys[0], "ops", strings.Repeat("é", 2049)), onejob.ErrInvalidRequest)
+	if err := r.store.DiscardIfDead(t.Context(), c.Group, keys[0], "ops", strings.Repeat("é", 2048)); err != nil {
 		t.Fatal(err)
 	}
 	if err := r.store.DiscardIfDead(t.Context(), c.Group, keys[1], "ops", "gone"); err != nil {

@@ -55,7 +55,7 @@ type Deposit struct {
 }
 
 func (d Deposit) check() error {
-	return cmp.Or(onejob.CheckIdentity(d.Owner, d.Key), checkMoney(d.Amount, d.Currency), checkSaid(d.Reason, d.By))
+	return cmp.Or(onejob.CheckIdentity(d.Owner, d.Key), checkMoney(d.Amount, d.Currency), onejob.CheckSaid(d.By, d.Reason))
 }
 
 // checkMoney returns an [onejob.ErrInvalidRequest] unless the amount is above zero and of
@@ -70,18 +70,6 @@ func checkMoney(amount onejob.Amount, currency string) error {
 		return onejob.Errorf(onejob.CodeInvalidRequest, "currency %.20q is none: use a code of ISO 4217 like USD", currency)
 	}
 	return nil
-}
-
-const (
-	maxReasonBytes = 4096
-	maxByBytes     = 200
-)
-
-func checkSaid(reason, by string) error {
-	if len(reason) > maxReasonBytes {
-		return onejob.Errorf(onejob.CodeInvalidRequest, "the reason has %d bytes: use at most %d", len(reason), maxReasonBytes)
-	}
-	return onejob.CheckName("by", by, maxByBytes)
 }
 
 // BookDepositOnce books the deposit and its message, unless its key has an entry already:
@@ -139,7 +127,7 @@ func tellEntry(ctx context.Context, tx pgx.Tx, id int64) error {
 // returns the first. It fails with [onejob.ErrNotFound], and with
 // [onejob.ErrInvalidRequest] for an entry that is itself a reversal.
 func (s *Store) ReverseEntryOnce(ctx context.Context, id int64, by, reason string) (b Booked, err error) {
-	if err := checkSaid(reason, by); err != nil {
+	if err := onejob.CheckSaid(by, reason); err != nil {
 		return b, err
 	}
 	err = s.inTx(ctx, "reverse the entry", func(tx pgx.Tx) error {
