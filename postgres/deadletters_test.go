@@ -67,6 +67,7 @@ func TestDiscardedDeadLetterIsNeverApplied(t *testing.T) {
 	if n := r.count(t, `SELECT count(*) FROM inbox WHERE last_error LIKE 'discarded by ops: gone; it had failed with: üü%'`); n != 1 {
 		t.Error("what had failed is not kept")
 	}
+	r.mustRefuse(t, "it goes with its message", `DELETE FROM inbox WHERE message_key = '`+keys[1]+`'`)
 	if applied, err := r.store.Deliver(t.Context(), c, keys...); err != nil || applied.Duplicates != 2 {
 		t.Errorf("%+v, %v", applied, err)
 	}
