@@ -112,13 +112,9 @@ func bookOnce(ctx context.Context, tx pgx.Tx, condition string, named any, inser
 	return b, err
 }
 
-// tellEntry writes the entry's message; its topic is what stands in front of the source.
+// tellEntry writes the entry's message.
 func tellEntry(ctx context.Context, tx pgx.Tx, id int64) error {
-	_, err := tx.Exec(ctx, `
-		INSERT INTO outbox (message_key, owner_id, topic, payload)
-		SELECT source, owner_id, split_part(source, ':', 1),
-		       json_build_object('entry', id, 'owner', owner_id, 'amount', trim_scale(amount)::text, 'currency', currency)
-		FROM ledger WHERE id = $1`, id)
+	_, err := tx.Exec(ctx, `WITH entry AS (SELECT * FROM ledger WHERE id = $1)`+entryTold, id)
 	return err
 }
 
