@@ -33,13 +33,15 @@ func (c BudgetChange) check() error {
 	if err := cmp.Or(onejob.CheckName("owner", c.Owner, onejob.MaxOwnerBytes), checkMonth(c.Month)); err != nil {
 		return err
 	}
-	switch {
-	case c.Limit != nil && (c.Limit.Sign() < 0 || !onejob.IsDecimal(c.Limit.String())):
-		return onejob.Errorf(onejob.CodeInvalidRequest, "limit %.60s cannot be one: use nothing below zero, and at most 12 digits before and 12 behind the point", c.Limit)
-	case c.Currency != "" && !onejob.IsCurrency(c.Currency):
-		return onejob.Errorf(onejob.CodeInvalidRequest, "currency %.20q is none: use a code of ISO 4217 like USD", c.Currency)
+	if c.Limit != nil {
+		if err := c.Limit.Check(); err != nil {
+			return onejob.Errorf(onejob.CodeInvalidRequest, "limit: %w", err)
+		}
 	}
-	return nil
+	if c.Currency == "" {
+		return nil
+	}
+	return onejob.CheckCurrency(c.Currency)
 }
 
 func checkMonth(month string) error {

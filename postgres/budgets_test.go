@@ -90,13 +90,13 @@ func TestBudgetThatCannotBeIsRefused(t *testing.T) {
 	r := newRig(t)
 	less, dust := mustAmount(t, "-1"), mustAmount(t, "0.0000000000001")
 	for word, c := range map[string]postgres.BudgetChange{
-		"give the currency": {Owner: "o"},
-		"owner is empty":    {Currency: "USD"},
-		"limit -1 cannot":   {Owner: "o", Limit: &less, Currency: "USD"},
-		"is not a month":    {Owner: "o", Month: "2996-13", Currency: "USD"},
-		"12 behind":         {Owner: "o", Limit: &dust, Currency: "USD"},
-		"2020-01 is over":   {Owner: "o", Month: "2020-01", Currency: "USD"},
-		`currency "dollar"`: {Owner: "o", Currency: "dollar"},
+		"give the currency":       {Owner: "o"},
+		"owner is empty":          {Currency: "USD"},
+		"limit: amount -1 cannot": {Owner: "o", Limit: &less, Currency: "USD"},
+		"is not a month":          {Owner: "o", Month: "2996-13", Currency: "USD"},
+		"12 behind":               {Owner: "o", Limit: &dust, Currency: "USD"},
+		"2020-01 is over":         {Owner: "o", Month: "2020-01", Currency: "USD"},
+		`currency "dollar"`:       {Owner: "o", Currency: "dollar"},
 	} {
 		_, err := r.store.SetBudget(t.Context(), c)
 		if mustBe(t, err, onejob.ErrInvalidRequest); err == nil || !strings.Contains(err.Error(), word) {

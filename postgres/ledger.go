@@ -61,15 +61,10 @@ func (d Deposit) check() error {
 // checkMoney returns an [onejob.ErrInvalidRequest] unless the amount is above zero and of
 // a currency.
 func checkMoney(amount onejob.Amount, currency string) error {
-	switch {
-	case amount.Sign() <= 0:
+	if amount.Sign() <= 0 {
 		return onejob.Errorf(onejob.CodeInvalidRequest, "amount %s is not above zero: give what is to be moved", amount)
-	case !onejob.IsDecimal(amount.String()):
-		return onejob.Errorf(onejob.CodeInvalidRequest, "amount %.60s has too many digits: use at most 12 before and 12 behind the point", amount)
-	case !onejob.IsCurrency(currency):
-		return onejob.Errorf(onejob.CodeInvalidRequest, "currency %.20q is none: use a code of ISO 4217 like USD", currency)
 	}
-	return nil
+	return cmp.Or(amount.Check(), onejob.CheckCurrency(currency))
 }
 
 // BookDepositOnce books the deposit and its message, unless its key has an entry already:

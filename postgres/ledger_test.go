@@ -122,7 +122,7 @@ func TestRefusedDepositBooksNothing(t *testing.T) {
 		"amount -1":              func(d *postgres.Deposit) { d.Amount = mustAmount(t, "-1") },
 		"12 behind":              func(d *postgres.Deposit) { d.Amount = mustAmount(t, "0.0000000000001") },
 		`currency "XXX" is none`: func(d *postgres.Deposit) { d.Currency = "XXX" },
-		"reason has":         func(d *postgres.Deposit) { d.Reason = strings.Repeat("r", 4097) },
+		"reason has":             func(d *postgres.Deposit) { d.Reason = strings.Repeat("r", 4097) },
 		"by is empty":            func(d *postgres.Deposit) { d.By = "" },
 	} {
 		d := topup(t, "o", "1", "5")
