@@ -33,14 +33,10 @@ type Decision struct {
 // Check returns an [ErrInvalidRequest] if nobody could record the decision: who, why, what
 // and the result are checked before any row is.
 func (d Decision) Check(c Catalog) error {
-	if err := CheckName("by", d.By, MaxOwnerBytes); err != nil {
+	if err := CheckSaid(d.By, d.Reason); err != nil {
 		return err
 	}
 	switch {
-	case len(d.Reason) > maxReasonBytes:
-		return Errorf(CodeInvalidRequest, "reason has %d bytes: use at most %d", len(d.Reason), maxReasonBytes)
-	case !utf8.ValidString(d.Reason) || strings.ContainsRune(d.Reason, 0):
-		return Errorf(CodeInvalidRequest, "reason is not text: use UTF-8 without NUL")
 	case d.Attempt < 0:
 		return Errorf(CodeInvalidRequest, "attempt %d does not exist: numbers start at 1", d.Attempt)
 	case d.Action == DecideStartAttempt:
@@ -60,3 +56,19 @@ func (d Decision) Check(c Catalog) error {
 }
 
 const maxReasonBytes = 4096
+
+// CheckSaid returns an [ErrInvalidRequest] unless by can be who decides something, by the
+// rules of [CheckName] and at most [MaxOwnerBytes], and reason why: at most 4096 bytes of
+// text, or nothing.
+func CheckSaid(by, reason string) error {
+	if err := CheckName("by", by, MaxOwnerBytes); err != nil {
+		return err
+	}
+	switch {
+	case len(reason) > maxReasonBytes:
+		return Errorf(CodeInvalidRequest, "reason has %d bytes: use at most %d", len(reason), maxReasonBytes)
+	case !utf8.ValidString(reason) || strings.ContainsRune(reason, 0):
+		return Errorf(CodeInvalidRequest, "reason is not text: use UTF-8 without NUL")
+	}
+	return nil
+}

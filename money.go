@@ -31,6 +31,39 @@ func ParseAmount(text string) (Amount, error) {
 	return Amount{exact}, nil
 }
 
+// What amounts and currencies look like that somebody gives, as errors say it.
+const (
+	AmountRemedy   = "use nothing below zero, and at most 12 digits before and 12 behind the point"
+	CurrencyRemedy = "use a code of ISO 4217 like USD"
+)
+
+var (
+	exactDecimal = regexp.MustCompile(`^[0-9]{1,12}(\.[0-9]{1,12})?$`)
+	currencyCode = regexp.MustCompile(`^[A-Z]{3}$`)
+)
+
+// IsDecimal says that text is an amount as a price is written: no sign, no exponent, at
+// most 12 digits before and 12 behind the point.
+func IsDecimal(text string) bool { return exactDecimal.MatchString(text) }
+
+// Check returns an [ErrInvalidRequest] unless a can be a price, a limit or what is moved: by
+// the rule of [IsDecimal].
+func (a Amount) Check() error {
+	if !IsDecimal(a.String()) {
+		return Errorf(CodeInvalidRequest, "amount %.60s cannot be one: %s", a, AmountRemedy)
+	}
+	return nil
+}
+
+// CheckCurrency returns an [ErrInvalidRequest] unless code has the form of ISO 4217, and is
+// not XXX, its code for no currency.
+func CheckCurrency(code string) error {
+	if code == "XXX" || !currencyCode.MatchString(code) {
+		return Errorf(CodeInvalidRequest, "currency %.20q is none: %s", code, CurrencyRemedy)
+	}
+	return nil
+}
+
 // Add returns a + b.
 func (a Amount) Add(b Amount) Amount { return Amount{a.exact.Add(b.exact)} }
 

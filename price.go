@@ -2,7 +2,6 @@ package onejob
 
 import (
 	"cmp"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -38,29 +37,14 @@ func (p Price) Check() error {
 		return Errorf(CodeMisconfigured, "a price has no provider: name one")
 	case !slices.Contains(PriceUnits(), p.Unit):
 		return invalid("unit", p.Unit, "use one of "+strings.Join(PriceUnits(), ", "))
-	case !IsDecimal(p.Price.String()):
-		return invalid("price", p.Price.String(), decimalRemedy)
-	case !IsDecimal(p.Charged().String()):
-		return invalid("charge", p.Charged().String(), decimalRemedy)
-	case !IsCurrency(p.Currency):
-		return invalid("currency", p.Currency, "use a code of ISO 4217 like USD")
+	case p.Price.Check() != nil:
+		return invalid("price", p.Price.String(), AmountRemedy)
+	case p.Charged().Check() != nil:
+		return invalid("charge", p.Charged().String(), AmountRemedy)
+	case CheckCurrency(p.Currency) != nil:
+		return invalid("currency", p.Currency, CurrencyRemedy)
 	case p.ValidFrom.Nanosecond()%1000 != 0:
 		return invalid("valid_from", p.ValidFrom.Format(time.RFC3339Nano), "use whole microseconds")
 	}
 	return nil
 }
-
-const decimalRemedy = "use nothing below zero, and at most 12 digits before and 12 behind the point"
-
-var (
-	exactDecimal = regexp.MustCompile(`^[0-9]{1,12}(\.[0-9]{1,12})?$`)
-	currencyCode = regexp.MustCompile(`^[A-Z]{3}$`)
-)
-
-// IsDecimal says that text is an amount as a price is written: no sign, no exponent, at
-// most 12 digits before and 12 behind the point.
-func IsDecimal(text string) bool { return exactDecimal.MatchString(text) }
-
-// IsCurrency says that code has the form of ISO 4217, and is not XXX, its code for no
-// currency.
-func IsCurrency(code string) bool { return code != "XXX" && currencyCode.MatchString(code) }

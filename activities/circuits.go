@@ -15,7 +15,7 @@ import (
 
 // Circuits is the circuit breaker of a worker. It counts, for each provider, the calls in a
 // row that found nobody who serves them; after that many the provider is not called by any
-// worker for a time, and then by one attempt at a time, until one is served. Which circuits
+// worker for a time, and then by one attempt every 30 s at most, until one is served. Which circuits
 // are open stands in Postgres; a worker learns of the others' by Refresh, so that a call to a
 // provider that is well asks nobody.
 type Circuits struct {
@@ -24,6 +24,7 @@ type Circuits struct {
 	mu     sync.Mutex
 	failed map[string]int       // in a row, by provider
 	open   map[string]time.Time // until when, by provider, as far as this worker knows
+	trying map[string]bool      // by a call of this worker that was not answered yet
 }
 
 // CircuitOptions are what circuits work with.
@@ -36,7 +37,7 @@ type CircuitOptions struct {
 
 // NewCircuits returns circuits that are closed until Refresh knows better.
 func NewCircuits(o CircuitOptions) *Circuits {
-	return &Circuits{CircuitOptions: o, failed: map[string]int{}, open: map[string]time.Time{}}
+	return &Circuits{CircuitOptions: o, failed: map[string]int{}, open: map[string]time.Time{}, trying: map[string]bool{}}
 }
 
 const (
@@ -80,8 +81,16 @@ func (c *Circuits) barred(ctx context.Context, provider string) time.Duration {
 	}
 	if left > 0 {
 		c.learn(provider, left)
+	} else {
+		c.try(provider)
 	}
 	return left
+}
+
+func (c *Circuits) try(provider string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.trying[provider] = true
 }
 
 func (c *Circuits) until(provider string) (time.Time, bool) {
@@ -91,10 +100,14 @@ func (c *Circuits) until(provider string) (time.Time, bool) {
 	return until, open
 }
 
-func (c *Circuits) learn(provider string, openFor time.Duration) {
+// learn keeps for how long the circuit is open, and returns whether this worker did not know
+// that it is.
+func (c *Circuits) learn(provider string, openFor time.Duration) (isNews bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	isNews = c.known(provider) != circuitIsOpen
 	c.open[provider] = time.Now().Add(openFor)
+	return isNews
 }
 
 // heard counts what became of a call. An attempt whose outcome is recorded waits for
@@ -119,14 +132,15 @@ var saysNothing = []onejob.Reason{
 }
 
 func (c *Circuits) unserved(ctx context.Context, provider string, reason onejob.Reason) {
-	failed, tried := c.count(provider)
+	failed, known := c.count(provider)
+	if c.Failures == 0 || known == circuitIsOpen { // the latter of a call that was under way when it opened
+		return
+	}
 	why := fmt.Sprintf("%d calls in a row were not served, the last one: %s", failed, reason)
 	var openFor time.Duration
 	var err error
 	switch {
-	case c.Failures == 0:
-		return
-	case tried:
+	case known == circuitWasOpen:
 		openFor, err = c.Store.ReopenCircuitIfDue(ctx, provider, why, c.OpenFor, longestOpen)
 	case failed >= c.Failures:
 		openFor, err = c.Store.OpenCircuitUnlessThere(ctx, provider, why, c.OpenFor)
@@ -134,25 +148,51 @@ func (c *Circuits) unserved(ctx context.Context, provider string, reason onejob.
 	if err != nil {
 		c.Logger.Warn("cannot open the circuit", "provider", provider, "error", err)
 	}
-	if openFor > 0 {
-		c.learn(provider, openFor)
+	if openFor <= 0 {
+		return
+	}
+	if isNews := c.learn(provider, openFor); isNews || known == circuitWasOpen {
 		c.Logger.Warn("circuit open: the provider is not called for now", "provider", provider, "for", openFor, "reason", why)
 	}
 }
 
-// count counts a call that was not served. Tried says that the circuit was open before, and
-// that its time has passed.
-func (c *Circuits) count(provider string) (failed int, tried bool) {
+// knownCircuit is what this worker knows of a circuit.
+type knownCircuit int
+
+const (
+	circuitIsClosed knownCircuit = iota
+	circuitIsOpen
+	circuitWasOpen // its time has passed: the provider is tried
+)
+
+// known returns what this worker knows of the circuit. The caller holds the lock.
+func (c *Circuits) known(provider string) knownCircuit {
+	until, open := c.open[provider]
+	switch {
+	case c.trying[provider]: // whom that keeps from trying has learned that it is open
+		return circuitWasOpen
+	case !open:
+		return circuitIsClosed
+	case time.Now().Before(until):
+		return circuitIsOpen
+	}
+	return circuitWasOpen
+}
+
+// count counts a call that was not served.
+func (c *Circuits) count(provider string) (failed int, known knownCircuit) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.failed[provider]++
-	until, open := c.open[provider]
-	return c.failed[provider], open && time.Now().After(until)
+	known = c.known(provider)
+	delete(c.trying, provider)
+	return c.failed[provider], known
 }
 
 func (c *Circuits) served(ctx context.Context, provider string) {
 	c.mu.Lock()
 	delete(c.failed, provider)
+	delete(c.trying, provider)
 	_, open := c.open[provider]
 	delete(c.open, provider)
 	c.mu.Unlock()

@@ -2,6 +2,7 @@ package activities
 
 import (
 	"testing"
+	"time"
 
 	"github.com/onejob/onejob"
 )
@@ -32,5 +33,22 @@ func TestWhatACallSaysOfItsProvider(t *testing.T) {
 		if got := circuits.failed["primary"]; got != c.failed {
 			t.Errorf("after %s (%s) %d calls in a row were not served, want %d", c.attempt.State, c.attempt.Reason, got, c.failed)
 		}
+	}
+}
+
+// Its circuits have no store: whoever asks it panics.
+func TestCallUnderWayWhenTheCircuitOpenedAsksNobody(t *testing.T) {
+	t.Parallel()
+	circuits := NewCircuits(CircuitOptions{Failures: 1})
+	if isNews := circuits.learn("primary", time.Hour); !isNews {
+		t.Error("that the circuit opened was known before")
+	}
+	circuits.heard(t.Context(), "primary", onejob.Attempt{State: onejob.AttemptUnknown, Reason: onejob.ReasonTimeout})
+	if isNews := circuits.learn("primary", time.Hour); isNews {
+		t.Error("that it is open is told twice")
+	}
+	circuits.try("primary")
+	if _, known := circuits.count("primary"); known != circuitWasOpen {
+		t.Error("the failure of a try is taken for that of a call under way")
 	}
 }

@@ -92,15 +92,15 @@ func rate(e element) (r float64, err error) {
 func decimal(e element) (onejob.Amount, error) {
 	node := e.resolved()
 	if node.Kind != yaml.ScalarNode || !onejob.IsDecimal(node.Value) {
-		return onejob.Amount{}, e.errorf("is %s: write an exact decimal like 0.000002, with at most 12 digits before and 12 behind the point", typeName(node))
+		return onejob.Amount{}, e.errorf("is %s: write an exact decimal like 0.000002, %s", typeName(node), onejob.AmountRemedy)
 	}
 	return onejob.ParseAmount(node.Value)
 }
 
 func currency(e element) (string, error) {
 	s, err := text(e)
-	if err == nil && !onejob.IsCurrency(s) {
-		return "", e.errorf("is %s: use a code of ISO 4217 like USD", quoted(s))
+	if err == nil && onejob.CheckCurrency(s) != nil {
+		return "", e.errorf("is %s: %s", quoted(s), onejob.CurrencyRemedy)
 	}
 	return s, err
 }

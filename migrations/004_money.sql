@@ -214,7 +214,8 @@ CREATE TABLE budgets (
     currency onejob_currency NOT NULL CHECK (currency <> 'XXX'),
     reserved onejob_amount   NOT NULL DEFAULT 0 CHECK (reserved >= 0),
     spent    onejob_amount   NOT NULL DEFAULT 0 CHECK (spent >= 0),
-    PRIMARY KEY (owner_id, month)
+    PRIMARY KEY (owner_id, month),
+    CONSTRAINT budgets_currency UNIQUE (owner_id, month, currency) -- what a reservation refers to
 );
 
 -- What a job may come to, set aside before its first call: kept while an outcome is unknown,
@@ -225,12 +226,13 @@ CREATE TABLE reservations (
     job_id     uuid          NOT NULL REFERENCES jobs (id),
     owner_id   onejob_name   NOT NULL,
     month      date          NOT NULL,
+    currency   onejob_currency NOT NULL, -- the budget's
     amount     onejob_amount NOT NULL CHECK (amount >= 0),
     state      text          NOT NULL DEFAULT 'open' CHECK (state IN ('open', 'settled', 'released')),
-    settled    onejob_amount CHECK (settled >= 0), -- the charge
+    settled    onejob_amount CHECK (settled >= 0), -- the charge, as far as it is in the currency
     created_at timestamptz   NOT NULL DEFAULT clock_timestamp(),
     closed_at  timestamptz,
-    CONSTRAINT reservations_budget FOREIGN KEY (owner_id, month) REFERENCES budgets (owner_id, month),
+    CONSTRAINT reservations_budget FOREIGN KEY (owner_id, month, currency) REFERENCES budgets (owner_id, month, currency),
     CONSTRAINT reservations_closed CHECK ((closed_at IS NOT NULL) = (state <> 'open')),
     CONSTRAINT reservations_settled CHECK ((settled IS NOT NULL) = (state = 'settled'))
 );
@@ -239,7 +241,7 @@ CREATE INDEX reservations_by_job ON reservations (job_id);
 CREATE INDEX reservations_by_month ON reservations (owner_id, month);
 
 -- The budget guard: one conditional update decides. A reservation that does not fit is refused
--- by OJ002 and leaves nothing.
+-- by OJ002 and leaves nothing; one in another currency than the budget by OJ003.
 CREATE FUNCTION onejob_reservation_inserted() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
     budget budgets;
@@ -248,9 +250,14 @@ BEGIN
         PERFORM onejob_refuse(format('job %s: a reservation starts open, of a job that is open, and is its owner''s', NEW.job_id));
     END IF;
     UPDATE budgets SET reserved = reserved + NEW.amount
-    WHERE owner_id = NEW.owner_id AND month = NEW.month AND ("limit" IS NULL OR reserved + spent + NEW.amount <= "limit");
+    WHERE owner_id = NEW.owner_id AND month = NEW.month AND currency = NEW.currency
+      AND ("limit" IS NULL OR reserved + spent + NEW.amount <= "limit");
     IF NOT FOUND THEN
         SELECT * INTO budget FROM budgets WHERE owner_id = NEW.owner_id AND month = NEW.month;
+        IF budget.currency <> NEW.currency THEN
+            RAISE EXCEPTION 'the budget of % for % is in % and job % reserves in %',
+                NEW.owner_id, to_char(NEW.month, 'YYYY-MM'), budget.currency, NEW.job_id, NEW.currency USING ERRCODE = 'OJ003';
+        END IF;
         RAISE EXCEPTION 'the budget of % for % is % %: % is spent and % reserved, and the job may come to %',
             NEW.owner_id, to_char(NEW.month, 'YYYY-MM'), trim_scale(budget."limit"), budget.currency,
             trim_scale(budget.spent), trim_scale(budget.reserved), trim_scale(NEW.amount)
@@ -262,8 +269,8 @@ CREATE TRIGGER reservations_inserted BEFORE INSERT ON reservations FOR EACH ROW 
 
 CREATE FUNCTION onejob_reservation_updated() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-    IF (NEW.id, NEW.job_id, NEW.owner_id, NEW.month, NEW.amount, NEW.created_at)
-       IS DISTINCT FROM (OLD.id, OLD.job_id, OLD.owner_id, OLD.month, OLD.amount, OLD.created_at)
+    IF (NEW.id, NEW.job_id, NEW.owner_id, NEW.month, NEW.currency, NEW.amount, NEW.created_at)
+       IS DISTINCT FROM (OLD.id, OLD.job_id, OLD.owner_id, OLD.month, OLD.currency, OLD.amount, OLD.created_at)
         OR OLD.state <> 'open'
     THEN
         PERFORM onejob_refuse(format('job %s: its reservation is closed once and never changes', OLD.job_id));
@@ -299,7 +306,9 @@ CREATE TRIGGER budgets_inserted BEFORE INSERT ON budgets FOR EACH ROW
     WHEN (NEW.reserved <> 0 OR NEW.spent <> 0) EXECUTE FUNCTION onejob_budget_inserted();
 
 -- A job that ends closes its reservation in the same transaction, settled with its charge or
--- released; an open job of an owner with a budget keeps it open.
+-- released; while it is open it keeps it open. A charge in another currency settles nothing:
+-- what was paid for is not refused, and budgets do not mix currencies. A job without a
+-- reservation passes: its owner had no budget when it was inserted.
 CREATE FUNCTION onejob_check_reservation(the_job uuid) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     job  record;
@@ -311,7 +320,8 @@ BEGIN
     END IF;
     SELECT status INTO job FROM jobs WHERE id = the_job;
     IF last.state <> (CASE WHEN job.status = 'succeeded' THEN 'settled' WHEN job.status IN ('failed', 'cancelled') THEN 'released' ELSE 'open' END)
-        OR last.state = 'settled' AND last.settled IS DISTINCT FROM (SELECT amount FROM ledger WHERE job_id = the_job AND kind = 'charge')
+        OR last.state = 'settled' AND last.settled IS DISTINCT FROM (
+            SELECT CASE WHEN currency = last.currency THEN amount ELSE 0 END FROM ledger WHERE job_id = the_job AND kind = 'charge')
     THEN
         PERFORM onejob_refuse(format('job %s: it is %s and its reservation is %s', the_job, job.status, last.state));
     END IF;
@@ -379,7 +389,7 @@ BEGIN
             IF estimate.foreign_price IS NOT NULL THEN
                 PERFORM onejob_refuse(format('the budget of %s is in %s and %s', job.owner_id, budget.currency, estimate.foreign_price));
             END IF;
-            INSERT INTO reservations (job_id, owner_id, month, amount) VALUES (job.id, job.owner_id, budget.month, estimate.amount);
+            INSERT INTO reservations (job_id, owner_id, month, currency, amount) VALUES (job.id, job.owner_id, budget.month, budget.currency, estimate.amount);
         EXCEPTION WHEN SQLSTATE 'OJ001' OR SQLSTATE 'OJ002' THEN
             refused := refused || jsonb_build_object(job.id, jsonb_build_object('state', SQLSTATE, 'message', SQLERRM));
         END;
@@ -389,10 +399,10 @@ BEGIN
     END IF;
 END $$;
 
--- A job that is reopened reserves again what it reserved last.
+-- A job that is reopened reserves again what it reserved last, in the same currency.
 CREATE FUNCTION onejob_reserve_again(the_job uuid) RETURNS void LANGUAGE sql AS $$
-    INSERT INTO reservations (job_id, owner_id, month, amount)
-    SELECT job_id, owner_id, onejob_budget_month(owner_id), amount FROM reservations
+    INSERT INTO reservations (job_id, owner_id, month, currency, amount)
+    SELECT job_id, owner_id, onejob_budget_month(owner_id), currency, amount FROM reservations
     WHERE job_id = the_job ORDER BY id DESC LIMIT 1
 $$;
 

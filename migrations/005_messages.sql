@@ -34,7 +34,7 @@ CREATE TABLE inbox (
     state          text        NOT NULL DEFAULT 'pending' CHECK (state IN ('pending', 'done', 'dead')),
     tries          integer     NOT NULL DEFAULT 0 CHECK (tries >= 0),
     next_try_at    timestamptz NOT NULL DEFAULT clock_timestamp(),
-    last_error     text        CHECK (octet_length(last_error) <= 4096),
+    last_error     text        CHECK (octet_length(last_error) <= 8192), -- or who discarded it, why, and what had failed
     done_at        timestamptz,
     done_by        text        CHECK (done_by IN ('consumer', 'rebuild', 'discarded')),
     duplicates     integer     NOT NULL DEFAULT 0 CHECK (duplicates >= 0), -- deliveries after it was done
@@ -79,6 +79,14 @@ BEGIN
     RETURN NEW;
 END $$;
 CREATE TRIGGER inbox_updated BEFORE UPDATE ON inbox FOR EACH ROW EXECUTE FUNCTION onejob_claim_updated();
+CREATE FUNCTION onejob_claim_deleted() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF EXISTS (SELECT FROM outbox WHERE message_key = OLD.message_key) THEN
+        PERFORM onejob_refuse(format('claim of %s on message %s: it goes with its message', OLD.consumer_group, OLD.message_key));
+    END IF;
+    RETURN OLD;
+END $$;
+CREATE TRIGGER inbox_deleted BEFORE DELETE ON inbox FOR EACH ROW EXECUTE FUNCTION onejob_claim_deleted();
 
 -- What is booked is told, under the entry's own source as the key.
 CREATE FUNCTION onejob_entry_told() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -159,4 +167,4 @@ DROP TABLE usage_by_kind, usage_by_model, usage_daily;
 DROP TRIGGER jobs_told ON jobs;
 DROP TRIGGER ledger_told ON ledger;
 DROP TABLE inbox, subscriptions, outbox;
-DROP FUNCTION onejob_job_told, onejob_entry_told, onejob_claim_updated, onejob_message_updated, onejob_message_inserted;
+DROP FUNCTION onejob_job_told, onejob_entry_told, onejob_claim_deleted, onejob_claim_updated, onejob_message_updated, onejob_message_inserted;

@@ -11,7 +11,7 @@ CREATE TABLE webhook_endpoints (
     topics          text[]      NOT NULL DEFAULT '{}' -- empty: all of them
         CHECK (topics <@ ARRAY ['job.succeeded', 'job.failed', 'job.cancelled']),
     state           text        NOT NULL DEFAULT 'enabled' CHECK (state IN ('enabled', 'disabled')),
-    disabled_reason text        CHECK (disabled_reason <> '' AND octet_length(disabled_reason) <= 4096),
+    disabled_reason text        CHECK (disabled_reason <> '' AND octet_length(disabled_reason) <= 8192), -- with who said so
     created_at      timestamptz NOT NULL DEFAULT clock_timestamp(),
     CONSTRAINT webhook_endpoints_owner UNIQUE (id, owner_id), -- what a delivery refers to
     CONSTRAINT webhook_endpoints_reason CHECK ((disabled_reason IS NOT NULL) = (state = 'disabled'))

@@ -165,18 +165,21 @@ const budgetsDiffer = `
 	SELECT json_build_object('owner', owner_id, 'month', to_char(month, 'YYYY-MM'), 'counter', c.counter, 'budget', c.kept::text, 'reservations', c.summed::text) AS ids,
 		format('%s of the budget of %s for %s is %s, its reservations come to %s', c.counter, owner_id, to_char(month, 'YYYY-MM'), trim_scale(c.kept), trim_scale(c.summed)) AS says
 	FROM budgets b FULL JOIN (
-		SELECT owner_id, month, sum(amount) FILTER (WHERE state = 'open') AS open, sum(settled) FILTER (WHERE state = 'settled') AS settled
-		FROM reservations GROUP BY owner_id, month) r USING (owner_id, month),
+		SELECT owner_id, month, currency, sum(amount) FILTER (WHERE state = 'open') AS open, sum(settled) FILTER (WHERE state = 'settled') AS settled
+		FROM reservations GROUP BY owner_id, month, currency) r USING (owner_id, month, currency),
 		LATERAL (VALUES ('reserved', coalesce(b.reserved, 0), coalesce(r.open, 0)), ('spent', coalesce(b.spent, 0), coalesce(r.settled, 0))) c (counter, kept, summed)
 	WHERE ($1::text = '' OR owner_id = $1) AND c.kept <> c.summed
 	ORDER BY owner_id, month, c.counter`
 
 const settlementsDiffer = `
-	SELECT json_build_object('job', r.job_id, 'owner', r.owner_id, 'settled', coalesce(r.settled::text, ''), 'charge', coalesce(l.amount::text, '')) AS ids,
-		format('job %s of %s: %s of its reservations are settled, with %s; its charge is %s', r.job_id, r.owner_id, r.times, trim_scale(r.settled), trim_scale(l.amount)) AS says
-	FROM (SELECT job_id, min(owner_id::text) AS owner_id, count(settled) AS times, sum(settled) AS settled FROM reservations GROUP BY job_id) r
+	SELECT json_build_object('job', r.job_id, 'owner', r.owner_id, 'settled', coalesce(r.settled::text, ''), 'charge', coalesce(l.amount::text, ''),
+			'currency', r.currency, 'charged_in', coalesce(l.currency, '')) AS ids,
+		format('job %s of %s: %s of its reservations are settled, with %s %s; its charge is %s %s', r.job_id, r.owner_id, r.times, trim_scale(r.settled), r.currency,
+			trim_scale(l.amount), l.currency) AS says
+	FROM (SELECT job_id, min(owner_id::text) AS owner_id, min(currency::text) AS currency, count(settled) AS times, sum(settled) AS settled
+		FROM reservations GROUP BY job_id) r
 	LEFT JOIN ledger l ON l.job_id = r.job_id AND l.kind = 'charge'
-	WHERE ($1::text = '' OR r.owner_id = $1) AND (r.settled IS DISTINCT FROM l.amount OR r.times <> (l.id IS NOT NULL)::integer)
+	WHERE ($1::text = '' OR r.owner_id = $1) AND (r.settled IS DISTINCT FROM l.amount OR r.times <> (l.id IS NOT NULL)::integer OR l.currency NOT IN (r.currency, 'XXX'))
 	ORDER BY r.job_id`
 
 const reservationsDiffer = `

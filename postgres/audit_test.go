@@ -26,8 +26,8 @@ func settledBooks(t testing.TB) rig {
 	r.drain(t)
 	r.fixtures(t, `
 		WITH settled AS (
-			INSERT INTO reservations (job_id, owner_id, month, amount, state, settled, closed_at)
-			SELECT job_id, owner_id, '2026-11-01', 1, 'settled', amount, now() FROM ledger WHERE kind = 'charge' AND owner_id = 'owner-1'
+			INSERT INTO reservations (job_id, owner_id, month, currency, amount, state, settled, closed_at)
+			SELECT job_id, owner_id, '2026-11-01', currency, 1, 'settled', amount, now() FROM ledger WHERE kind = 'charge' AND owner_id = 'owner-1'
 			RETURNING settled)
 		INSERT INTO budgets (owner_id, month, "limit", currency, spent) SELECT 'owner-1', '2026-11-01', 5, 'USD', sum(settled) FROM settled`)
 	return r
@@ -174,8 +174,12 @@ var breaks = map[string]struct {
 		sql: []string{`UPDATE reservations SET settled = settled + 1 WHERE id = (SELECT min(id) FROM reservations)`, `UPDATE budgets SET spent = spent + 1`},
 		ids: map[string]string{"owner": "owner-1"},
 	},
+	"settlements, in another currency": {
+		sql: []string{`UPDATE budgets SET currency = 'EUR'`, `UPDATE reservations SET currency = 'EUR'`},
+		ids: map[string]string{"owner": "owner-1", "currency": "EUR", "charged_in": "USD"},
+	},
 	"reservations": {
-		sql: []string{`INSERT INTO reservations (job_id, owner_id, month, amount) SELECT job_id, owner_id, month, 1 FROM reservations ORDER BY id LIMIT 1`, `UPDATE budgets SET reserved = reserved + 1`},
+		sql: []string{`INSERT INTO reservations (job_id, owner_id, month, currency, amount) SELECT job_id, owner_id, month, currency, 1 FROM reservations ORDER BY id LIMIT 1`, `UPDATE budgets SET reserved = reserved + 1`},
 		ids: map[string]string{"owner": "owner-1", "open": "1", "status": "succeeded"},
 	},
 	"claims_of_nobody": {

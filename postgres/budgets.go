@@ -3,7 +3,6 @@ package postgres
 import (
 	"cmp"
 	"context"
-	"errors"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -34,13 +33,15 @@ func (c BudgetChange) check() error {
 	if err := cmp.Or(onejob.CheckName("owner", c.Owner, onejob.MaxOwnerBytes), checkMonth(c.Month)); err != nil {
 		return err
 	}
-	switch {
-	case c.Limit != nil && (c.Limit.Sign() < 0 || !onejob.IsDecimal(c.Limit.String())):
-		return onejob.Errorf(onejob.CodeInvalidRequest, "limit %.60s cannot be one: use nothing below zero, and at most 12 digits before and 12 behind the point", c.Limit)
-	case c.Currency != "" && !onejob.IsCurrency(c.Currency):
-		return onejob.Errorf(onejob.CodeInvalidRequest, "currency %.20q is none: use a code of ISO 4217 like USD", c.Currency)
+	if c.Limit != nil {
+		if err := c.Limit.Check(); err != nil {
+			return onejob.Errorf(onejob.CodeInvalidRequest, "limit: %w", err)
+		}
 	}
-	return nil
+	if c.Currency == "" {
+		return nil
+	}
+	return onejob.CheckCurrency(c.Currency)
 }
 
 func checkMonth(month string) error {
@@ -50,36 +51,43 @@ func checkMonth(month string) error {
 	return nil
 }
 
-// theMonth is the first day of the month in $2, which may be empty.
-const theMonth = `coalesce(to_date(nullif($2, ''), 'YYYY-MM'), date_trunc('month', clock_timestamp() AT TIME ZONE 'UTC')::date)`
+const (
+	currentMonth = `date_trunc('month', clock_timestamp() AT TIME ZONE 'UTC')::date`
+	// theMonth is the first day of the month in $2, which may be empty.
+	theMonth = `coalesce(to_date(nullif($2, ''), 'YYYY-MM'), ` + currentMonth + `)`
+)
 
-// SetBudget sets the limit of a month and, until another is set, of those after it; the
-// counters stay as they are. It fails with [onejob.ErrInvalidRequest] for a first budget
-// without a currency, and with [onejob.ErrConflict] for a month whose budget is in another
-// one.
+// SetBudget sets the limit of this month or a later one and of those after it, up to the next
+// that has a limit of its own; the counters stay as they are. It fails with
+// [onejob.ErrInvalidRequest] for a month that is over and for a first budget without a
+// currency, and with [onejob.ErrConflict] for a month whose budget is in another one.
 func (s *Store) SetBudget(ctx context.Context, c BudgetChange) (b Budget, err error) {
 	if err := c.check(); err != nil {
 		return b, err
 	}
 	err = s.inTx(ctx, "set the budget", func(tx pgx.Tx) error {
-		before, err := queryBudget(ctx, tx, c.Owner, c.Month)
-		if err != nil && !errors.Is(err, onejob.ErrNotFound) {
-			return err
-		}
-		if c.Currency == "" {
-			c.Currency = before.Currency
-		}
-		if c.Currency == "" {
+		var set, over bool
+		err := tx.QueryRow(ctx, `
+			WITH m AS (SELECT `+theMonth+` AS month, `+currentMonth+` AS current),
+			set AS (
+				INSERT INTO budgets AS b (owner_id, month, "limit", currency)
+				SELECT $1::text, m.month, $3::numeric, coalesce($4::text, (
+					SELECT currency FROM budgets WHERE owner_id = $1::text AND month <= m.month ORDER BY month DESC LIMIT 1))
+				FROM m WHERE m.month >= m.current
+				ON CONFLICT (owner_id, month) DO UPDATE SET "limit" = excluded."limit" WHERE b.currency = excluded.currency
+				RETURNING month)
+			SELECT EXISTS (SELECT FROM set), m.month < m.current FROM m`,
+			c.Owner, c.Month, c.Limit, nullable(c.Currency)).Scan(&set, &over)
+		if lacks(err, "budgets", "currency") {
 			return onejob.Errorf(onejob.CodeInvalidRequest, "owner %q has no budget yet: give the currency of the first one", c.Owner)
 		}
-		tag, err := tx.Exec(ctx, `
-			INSERT INTO budgets AS b (owner_id, month, "limit", currency) VALUES ($1, `+theMonth+`, $3, $4)
-			ON CONFLICT (owner_id, month) DO UPDATE SET "limit" = excluded."limit" WHERE b.currency = excluded.currency`,
-			c.Owner, c.Month, c.Limit, c.Currency)
 		if err != nil {
 			return err
 		}
-		if b, err = queryBudget(ctx, tx, c.Owner, c.Month); err == nil && tag.RowsAffected() == 0 {
+		if over {
+			return onejob.Errorf(onejob.CodeInvalidRequest, "%s is over: set the budget of this month, by UTC, or of a later one", c.Month)
+		}
+		if b, err = queryBudget(ctx, tx, c.Owner, c.Month); err == nil && !set {
 			return onejob.Errorf(onejob.CodeConflict, "the budget of %q for %s is in %s and cannot be in %s: keep the currency, or change it from another month on", c.Owner, b.Month, b.Currency, c.Currency)
 		}
 		return err

@@ -36,22 +36,22 @@ func (r rig) limitIn(t testing.TB, owner, month string) string {
 func TestBudgetHoldsUntilAnotherIsSet(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	r.mustSetBudget(t, "o", "2026-10", "100", "USD")
-	r.mustSetBudget(t, "o", "2027-01", "50", "")
-	if _, err := r.store.SetBudget(t.Context(), postgres.BudgetChange{Owner: "o", Month: "2027-03"}); err != nil {
+	r.mustSetBudget(t, "o", "2996-10", "100", "USD")
+	r.mustSetBudget(t, "o", "2997-01", "50", "")
+	if _, err := r.store.SetBudget(t.Context(), postgres.BudgetChange{Owner: "o", Month: "2997-03"}); err != nil {
 		t.Fatal(err)
 	}
-	r.mustSetBudget(t, "o", "2027-05", "7", "EUR")
-	r.mustSetBudget(t, "o", "2026-10", "100.5", "USD")
+	r.mustSetBudget(t, "o", "2997-05", "7", "EUR")
+	r.mustSetBudget(t, "o", "2996-10", "100.5", "USD")
 	for month, want := range map[string]string{
-		"2026-09": "not found", "2026-10": "100.5 USD", "2026-12": "100.5 USD", "2027-01": "50 USD", "2027-02": "50 USD",
-		"2027-03": "none", "2027-04": "none", "2027-05": "7 EUR", "2028-01": "7 EUR",
+		"2996-09": "not found", "2996-10": "100.5 USD", "2996-12": "100.5 USD", "2997-01": "50 USD", "2997-02": "50 USD",
+		"2997-03": "none", "2997-04": "none", "2997-05": "7 EUR", "2998-01": "7 EUR",
 	} {
 		if got := r.limitIn(t, "o", month); got != want {
 			t.Errorf("%s: %s, want %s", month, got, want)
 		}
 	}
-	if got := r.limitIn(t, "another", "2027-01"); got != "not found" {
+	if got := r.limitIn(t, "another", "2997-01"); got != "not found" {
 		t.Errorf("another owner has %s", got)
 	}
 }
@@ -71,16 +71,16 @@ func TestBudgetIsOfThisMonthByTheDatabasesClock(t *testing.T) {
 func TestLimitBelowWhatIsSpentLeavesTheCountersAlone(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	r.mustSetBudget(t, "o", "2026-11", "100", "USD")
+	r.mustSetBudget(t, "o", "2996-11", "100", "USD")
 	r.fixtures(t, `UPDATE budgets SET spent = 30.5, reserved = 9.5`)
-	if b := r.mustSetBudget(t, "o", "2026-11", "20", ""); b.Left.String() != "-20" || b.Spent.String() != "30.5" || b.Reserved.String() != "9.5" {
+	if b := r.mustSetBudget(t, "o", "2996-11", "20", ""); b.Left.String() != "-20" || b.Spent.String() != "30.5" || b.Reserved.String() != "9.5" {
 		t.Errorf("%+v", b)
 	}
-	later, err := r.store.Budget(t.Context(), "o", "2026-12")
+	later, err := r.store.Budget(t.Context(), "o", "2996-12")
 	if err != nil || later.Left.String() != "20" || later.Spent.Sign() != 0 || later.Reserved.Sign() != 0 {
 		t.Errorf("the month after begins at %+v, %v", later, err)
 	}
-	if b, err := r.store.SetBudget(t.Context(), postgres.BudgetChange{Owner: "o", Month: "2026-11"}); err != nil || b.Left != nil || b.Limit != nil || b.Spent.String() != "30.5" {
+	if b, err := r.store.SetBudget(t.Context(), postgres.BudgetChange{Owner: "o", Month: "2996-11"}); err != nil || b.Left != nil || b.Limit != nil || b.Spent.String() != "30.5" {
 		t.Errorf("without a limit: %+v, %v", b, err)
 	}
 }
@@ -90,12 +90,13 @@ func TestBudgetThatCannotBeIsRefused(t *testing.T) {
 	r := newRig(t)
 	less, dust := mustAmount(t, "-1"), mustAmount(t, "0.0000000000001")
 	for word, c := range map[string]postgres.BudgetChange{
-		"give the currency": {Owner: "o"},
-		"owner is empty":    {Currency: "USD"},
-		"limit -1 cannot":   {Owner: "o", Limit: &less, Currency: "USD"},
-		"is not a month":    {Owner: "o", Month: "2026-13", Currency: "USD"},
-		"12 behind":         {Owner: "o", Limit: &dust, Currency: "USD"},
-		`currency "dollar"`: {Owner: "o", Currency: "dollar"},
+		"give the currency":       {Owner: "o"},
+		"owner is empty":          {Currency: "USD"},
+		"limit: amount -1 cannot": {Owner: "o", Limit: &less, Currency: "USD"},
+		"is not a month":          {Owner: "o", Month: "2996-13", Currency: "USD"},
+		"12 behind":               {Owner: "o", Limit: &dust, Currency: "USD"},
+		"2020-01 is over":         {Owner: "o", Month: "2020-01", Currency: "USD"},
+		`currency "dollar"`:       {Owner: "o", Currency: "dollar"},
 	} {
 		_, err := r.store.SetBudget(t.Context(), c)
 		if mustBe(t, err, onejob.ErrInvalidRequest); err == nil || !strings.Contains(err.Error(), word) {
@@ -104,10 +105,10 @@ func TestBudgetThatCannotBeIsRefused(t *testing.T) {
 	}
 	_, err := r.store.Budget(t.Context(), "o", "november")
 	mustBe(t, err, onejob.ErrInvalidRequest)
-	r.mustSetBudget(t, "o", "2026-11", "1", "USD")
-	_, err = r.store.SetBudget(t.Context(), postgres.BudgetChange{Owner: "o", Month: "2026-11", Currency: "EUR"})
-	if mustBe(t, err, onejob.ErrConflict); r.limitIn(t, "o", "2026-11") != "1 USD" {
-		t.Errorf("it is %s", r.limitIn(t, "o", "2026-11"))
+	r.mustSetBudget(t, "o", "2996-11", "1", "USD")
+	_, err = r.store.SetBudget(t.Context(), postgres.BudgetChange{Owner: "o", Month: "2996-11", Currency: "EUR"})
+	if mustBe(t, err, onejob.ErrConflict); r.limitIn(t, "o", "2996-11") != "1 USD" {
+		t.Errorf("it is %s", r.limitIn(t, "o", "2996-11"))
 	}
 }
 
@@ -117,7 +118,7 @@ func TestTenBudgetsAtOnceAreOne(t *testing.T) {
 	for range rounds {
 		calls := make([]func(), 10)
 		for i := range calls {
-			calls[i] = func() { r.mustSetBudget(t, "o", "2026-11", "1", "USD") }
+			calls[i] = func() { r.mustSetBudget(t, "o", "2996-11", "1", "USD") }
 		}
 		together(calls...)
 	}

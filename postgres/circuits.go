@@ -13,7 +13,7 @@ import (
 // Circuit is a provider that is not called for now.
 type Circuit struct {
 	Provider  string
-	OpenFor   time.Duration // from now on, by the database's clock; not above 0: one attempt at a time may try
+	OpenFor   time.Duration // from now on, by the database's clock; not above 0: one attempt every 30 s at most may try
 	OpenUntil time.Time
 	OpenedAt  time.Time
 	Times     int // it was opened since it was last closed
@@ -97,8 +97,12 @@ func (s *Store) CloseCircuitUnlessPaused(ctx context.Context, provider string) e
 	return translate("close the circuit", err)
 }
 
-// PauseProvider opens the circuit for that time, whatever it is now.
+// PauseProvider opens the circuit for that time, whatever it is now. It fails with
+// [onejob.ErrInvalidRequest] as [onejob.CheckSaid] does.
 func (s *Store) PauseProvider(ctx context.Context, provider string, pause time.Duration, by, reason string) error {
+	if err := onejob.CheckSaid(by, reason); err != nil {
+		return err
+	}
 	_, err := s.pool.Exec(ctx, `
 		INSERT INTO circuits (provider, open_until, reason, paused_by)
 		VALUES ($1, clock_timestamp() + $2::bigint * interval '1 millisecond', $3, $4)
@@ -107,11 +111,12 @@ func (s *Store) PauseProvider(ctx context.Context, provider string, pause time.D
 	return translate("pause the provider", err)
 }
 
-// ResumeProvider closes the circuit. It fails with [onejob.ErrNotFound] if it is closed.
+// ResumeProvider closes the circuit. It fails with [onejob.ErrNothingToResolve] if it is
+// closed.
 func (s *Store) ResumeProvider(ctx context.Context, provider string) error {
 	tag, err := s.pool.Exec(ctx, `DELETE FROM circuits WHERE provider = $1`, provider)
 	if err == nil && tag.RowsAffected() == 0 {
-		return onejob.Errorf(onejob.CodeNotFound, "provider %q is called as ever: there is nothing to resume", provider)
+		return onejob.Errorf(onejob.CodeNothingToResolve, "provider %q is called as ever: there is nothing to resume", provider)
 	}
 	return translate("resume the provider", err)
 }

@@ -114,7 +114,7 @@ func TestPausedProviderIsNotResumedByACall(t *testing.T) {
 	if c, ok := r.circuit(t, "primary"); ok {
 		t.Errorf("after the resume it is %+v", c)
 	}
-	if err := r.store.ResumeProvider(t.Context(), "primary"); !errors.Is(err, onejob.ErrNotFound) {
+	if err := r.store.ResumeProvider(t.Context(), "primary"); !errors.Is(err, onejob.ErrNothingToResolve) {
 		t.Errorf("a second resume: %v", err)
 	}
 }

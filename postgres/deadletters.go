@@ -73,21 +73,17 @@ func (s *Store) redrive(ctx context.Context, which string, args ...any) (n int, 
 	return n, err
 }
 
-// What is kept of a discard fits beside the beginning of what failed.
-const mostDiscardBytes = 2048
-
 // DiscardIfDead gives the group's dead letter up: it is never applied. Who said so and why is
 // kept before what failed. It fails with [onejob.ErrNotFound] if it is no dead letter, and
-// with [onejob.ErrInvalidRequest] for more than 2048 bytes.
+// with [onejob.ErrInvalidRequest] as [onejob.CheckSaid] does.
 func (s *Store) DiscardIfDead(ctx context.Context, group, key, by, reason string) error {
-	said := storable("discarded by " + by + ": " + reason)
-	if len(said) > mostDiscardBytes {
-		return onejob.Errorf(onejob.CodeInvalidRequest, "the reason is too long by %d bytes: use at most %d with who gives it", len(said)-mostDiscardBytes, mostDiscardBytes)
+	if err := onejob.CheckSaid(by, reason); err != nil {
+		return err
 	}
 	tag, err := s.pool.Exec(ctx, `
 		UPDATE inbox SET state = 'done', done_at = clock_timestamp(), done_by = 'discarded',
 			last_error = $3 || coalesce('; it had failed with: ' || left(last_error, 400), '')
-		WHERE `+byClaim+` AND state = 'dead'`, planned, group, []string{key}, said)
+		WHERE `+byClaim+` AND state = 'dead'`, planned, group, []string{key}, "discarded by "+by+": "+reason)
 	if err == nil && tag.RowsAffected() == 0 {
 		return onejob.Errorf(onejob.CodeNotFound, noDeadLetter, group, key)
 	}

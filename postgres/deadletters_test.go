@@ -53,8 +53,8 @@ func TestDiscardedDeadLetterIsNeverApplied(t *testing.T) {
 	keys := r.tell(t, 2)
 	mustBe(t, r.store.DiscardIfDead(t.Context(), c.Group, keys[0], "ops", "why"), onejob.ErrNotFound)
 	r.applyAll(t, c)
-	mustBe(t, r.store.DiscardIfDead(t.Context(), c.Group, keys[0], "ops", strings.Repeat("é", 1024)), onejob.ErrInvalidRequest)
-	if err := r.store.DiscardIfDead(t.Context(), c.Group, keys[0], "ops", strings.Repeat("é", 1000)); err != nil {
+	mustBe(t, r.store.DiscardIfDead(t.Context(), c.Group, keys[0], "ops", strings.Repeat("é", 2049)), onejob.ErrInvalidRequest)
+	if err := r.store.DiscardIfDead(t.Context(), c.Group, keys[0], "ops", strings.Repeat("é", 2048)); err != nil {
 		t.Fatal(err)
 	}
 	if err := r.store.DiscardIfDead(t.Context(), c.Group, keys[1], "ops", "gone"); err != nil {
@@ -67,6 +67,7 @@ func TestDiscardedDeadLetterIsNeverApplied(t *testing.T) {
 	if n := r.count(t, `SELECT count(*) FROM inbox WHERE last_error LIKE 'discarded by ops: gone; it had failed with: üü%'`); n != 1 {
 		t.Error("what had failed is not kept")
 	}
+	r.mustRefuse(t, "it goes with its message", `DELETE FROM inbox WHERE message_key = '`+keys[1]+`'`)
 	if applied, err := r.store.Deliver(t.Context(), c, keys...); err != nil || applied.Duplicates != 2 {
 		t.Errorf("%+v, %v", applied, err)
 	}

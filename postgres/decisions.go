@@ -78,7 +78,8 @@ func decidedBefore(ctx context.Context, tx pgx.Tx, token string) (repeated bool,
 // logRefusal keeps what the rows refused, and returns every other error as it is.
 func logRefusal(ctx context.Context, tx pgx.Tx, jobID string, action onejob.DecisionAction, d Decision, refusal error) error {
 	switch code := onejob.CodeOf(refusal); code {
-	case onejob.CodeAttemptUnresolved, onejob.CodeNothingToResolve, onejob.CodeJobClosed, onejob.CodeNotFound, onejob.CodeBudgetExceeded:
+	case onejob.CodeAttemptUnresolved, onejob.CodeNothingToResolve, onejob.CodeJobClosed, onejob.CodeNotFound,
+		onejob.CodeBudgetExceeded, onejob.CodeInvalidRequest:
 		_, err := tx.Exec(ctx, `
 			INSERT INTO decisions (job_id, action, decided_by, reason, token, refused, refusal) VALUES ($1, $2, $3, $4, $5, $6, $7)`,
 			jobID, action, d.By, d.Reason, d.Token, code, refusal.Error())
@@ -98,7 +99,8 @@ func logDecision(ctx context.Context, tx pgx.Tx, jobID string, action onejob.Dec
 // RequestAttemptIfNoneLives asks for a new attempt on the provider, and reopens the job if
 // it had failed. It fails with [onejob.ErrAttemptUnresolved] and [onejob.ErrJobClosed], and
 // with [onejob.ErrBudgetExceeded] where the job's reservation was released and does not fit
-// into the budget any more.
+// into the budget any more. Where the job reserved in another currency than the provider is
+// priced in, or than its owner's budget is in by now, it is an [onejob.ErrInvalidRequest].
 func (s *Store) RequestAttemptIfNoneLives(ctx context.Context, jobID, provider string, d Decision) (onejob.Progress, error) {
 	return s.decide(ctx, jobID, onejob.DecideStartAttempt, d, func(tx pgx.Tx, job lockedJob) error {
 		if job.Status == onejob.StatusSucceeded || job.Status == onejob.StatusCancelled {
@@ -107,29 +109,62 @@ func (s *Store) RequestAttemptIfNoneLives(ctx context.Context, jobID, provider s
 		if err := refuseWhileUnresolved(ctx, tx, jobID, job); err != nil {
 			return err
 		}
-		if err := request(ctx, tx, jobID, provider, job); err != nil {
+		if err := refuseOtherCurrency(ctx, tx, jobID, provider); err != nil {
+			return err
+		}
+		if err := request(ctx, tx, jobID, provider); err != nil {
 			return err
 		}
 		return logDecision(ctx, tx, jobID, onejob.DecideStartAttempt, 0, "", provider, d)
 	})
 }
 
-// request keeps whom the next attempt asks. A job that had failed is opened again, and what
-// may be spent on it reserved again: if that is too much by now, it stays as it is.
-func request(ctx context.Context, tx pgx.Tx, jobID, provider string, job lockedJob) error {
-	if job.Status == onejob.StatusRunning {
-		_, err := tx.Exec(ctx, `UPDATE jobs SET requested_provider = $2 WHERE id = $1`, jobID, provider)
+// request keeps whom the next attempt of a running job asks; one that had failed is opened
+// again.
+func request(ctx context.Context, tx pgx.Tx, jobID, provider string) error {
+	tag, err := tx.Exec(ctx, `UPDATE jobs SET requested_provider = $2 WHERE id = $1 AND status = 'running'`, jobID, provider)
+	if err != nil || tag.RowsAffected() == 1 {
 		return err
 	}
-	err := pgx.BeginFunc(ctx, tx, func(reopening pgx.Tx) error {
-		batch := &pgx.Batch{}
-		batch.Queue(`
-			UPDATE jobs SET requested_provider = $2, status = 'running', version = version + 1, error = NULL, finished_at = NULL
-			WHERE id = $1`, jobID, provider)
-		batch.Queue(`SELECT onejob_reserve_again($1)`, jobID)
-		return reopening.SendBatch(ctx, batch).Close()
-	})
-	return translate("reopen the job", err)
+	return translate("reopen the job", pgx.BeginFunc(ctx, tx, func(reopening pgx.Tx) error {
+		return reopenIfFailed(ctx, reopening, jobID, provider)
+	}))
+}
+
+// reopenIfFailed opens a failed job again and reserves again what may be spent on it: if that
+// is too much by now, nothing of it may stay. It fails with [onejob.ErrJobClosed] for a job
+// that has not failed.
+func reopenIfFailed(ctx context.Context, tx pgx.Tx, jobID, provider string) error {
+	tag, err := tx.Exec(ctx, `
+		UPDATE jobs SET requested_provider = $2, status = 'running', version = version + 1, error = NULL, finished_at = NULL
+		WHERE id = $1 AND status = 'failed'`, jobID, provider)
+	if err != nil {
+		return err
+	}
+	if tag.RowsAffected() == 0 {
+		return onejob.Errorf(onejob.CodeJobClosed, "job %s is neither running nor failed: submit a new intention under a new key", jobID)
+	}
+	_, err = tx.Exec(ctx, `SELECT onejob_reserve_again($1)`, jobID)
+	return err
+}
+
+// refuseOtherCurrency refuses a provider none of whose prices is in the currency that the job
+// reserved in.
+func refuseOtherCurrency(ctx context.Context, tx pgx.Tx, jobID, provider string) error {
+	var reserved, priced string
+	err := tx.QueryRow(ctx, `
+		SELECT r.currency, min(p.currency::text)
+		FROM (SELECT currency FROM reservations WHERE job_id = $1 ORDER BY id DESC LIMIT 1) r
+		JOIN prices p ON p.provider = $2 AND p.valid_from <= clock_timestamp()
+		GROUP BY r.currency HAVING bool_and(p.currency <> r.currency)`, jobID, provider).Scan(&reserved, &priced)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return onejob.Errorf(onejob.CodeInvalidRequest, "provider %q is priced in %s and job %s reserved in %s: ask a provider that is priced in %[4]s",
+		provider, priced, jobID, reserved)
 }
 
 func refuseWhileUnresolved(ctx context.Context, tx pgx.Tx, jobID string, job lockedJob) error {

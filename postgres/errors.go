@@ -17,8 +17,10 @@ import (
 // SQLSTATEs and constraints that the code branches on.
 const (
 	stateUniqueViolation = "23505"
+	stateNotNull         = "23502"
 	stateUndefinedTable  = "42P01"
 	stateOverBudget      = "OJ002" // of the budget guard
+	stateOtherCurrency   = "OJ003" // of the budget guard
 	stateUndefinedColumn = "42703"
 	stateInvalidText     = "22P02"
 	stateNoDatabase      = "3D000"
@@ -68,6 +70,8 @@ func translateServer(what string, pg *pgconn.PgError, err error) error {
 		return onejob.Errorf(onejob.CodeAttemptUnresolved, "an attempt of this job is unresolved: wait for it, cancel it or resolve it")
 	case pg.Code == stateOverBudget:
 		return refusal(pg.Code, pg.Message)
+	case pg.Code == stateOtherCurrency:
+		return onejob.Errorf(onejob.CodeInvalidRequest, "%s: submit a new intention under a new key", pg.Message)
 	case pg.Code == stateInvalidText && pg.Routine == routineReadsUUID:
 		_, value, _ := strings.Cut(pg.Message, ": ")
 		return onejob.Errorf(onejob.CodeNotFound, "%s is no job: job ids are UUIDs, as 'onejob start' prints them", value)
@@ -81,6 +85,12 @@ func translateServer(what string, pg *pgconn.PgError, err error) error {
 
 func interrupted(pg *pgconn.PgError) bool {
 	return slices.ContainsFunc(interruptions, func(class string) bool { return strings.HasPrefix(pg.Code, class) })
+}
+
+// lacks says that the statement gave the column of the table no value.
+func lacks(err error, table, column string) bool {
+	pg, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && pg.Code == stateNotNull && pg.TableName == table && pg.ColumnName == column
 }
 
 // refused says that the server was there and did not want the statement.

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -88,6 +89,79 @@ func TestReopenedJobReservesAgainOrStaysFailed(t *testing.T) {
 	r.mustComplete(t, again)
 	r.mustHaveBudget(t, owner, "0", "6")
 	r.mustBeConsistent(t)
+}
+
+func TestBudgetsMixNoCurrencies(t *testing.T) {
+	t.Parallel()
+	t.Run("a provider priced in another currency is not asked", func(t *testing.T) {
+		t.Parallel()
+		r, a := newRigOfTwoCurrencies(t)
+		d := decision()
+		for range 2 {
+			_, err := r.store.RequestAttemptIfNoneLives(t.Context(), a.job.ID, "abroad", d)
+			if mustBe(t, err, onejob.ErrInvalidRequest); err == nil || !strings.Contains(err.Error(), "is priced in EUR and job "+a.job.ID+" reserved in USD") {
+				t.Errorf("refused with %v", err)
+			}
+		}
+		if p := r.progress(t, a.job.ID); p.Status != onejob.StatusRunning {
+			t.Errorf("the job is %s", p.Status)
+		}
+	})
+	t.Run("a charge in another currency settles nothing, and the audit says so", func(t *testing.T) {
+		t.Parallel()
+		r, a := newRigOfTwoCurrencies(t)
+		if _, err := r.store.RequestAttemptIfNoneLives(t.Context(), a.job.ID, "later", decision()); err != nil {
+			t.Fatal(err)
+		}
+		r.exec(t, inEuros, "later") // since it was asked for
+		s := startOf(a.job, 2, 0)
+		s.Provider = "later"
+		if _, err := r.store.StartAttemptIfNoneLives(t.Context(), s); err != nil {
+			t.Fatal(err)
+		}
+		again := attempt{job: a.job, number: 2, token: s.Execution}
+		r.record(t, again, using(again.success(`1`), 3))
+		r.mustComplete(t, again)
+		r.mustHaveBudget(t, a.job.Owner, "0", "0")
+		settlements := found(r.audit(t, postgres.AuditScope{}))["settlements"]
+		if len(settlements) != 1 || settlements[0].IDs["charged_in"] != "EUR" || settlements[0].IDs["currency"] != "USD" {
+			t.Errorf("the audit finds %+v", settlements)
+		}
+	})
+	t.Run("a job is not reopened into a budget in another currency", func(t *testing.T) {
+		t.Parallel()
+		r, a := newRigOfTwoCurrencies(t)
+		if _, err := r.store.FailJobIfNothingLives(t.Context(), a.job.ID, 0); err != nil {
+			t.Fatal(err)
+		}
+		r.fixtures(t, `UPDATE budgets SET month = '2026-01-01'`)
+		r.fixtures(t, `UPDATE reservations SET month = '2026-01-01'`)
+		r.exec(t, `INSERT INTO budgets (owner_id, month, "limit", currency) VALUES ($1, `+thisMonth+`, 100, 'EUR')`, a.job.Owner)
+		_, err := r.store.RequestAttemptIfNoneLives(t.Context(), a.job.ID, "second", decision())
+		if mustBe(t, err, onejob.ErrInvalidRequest); err == nil || !strings.Contains(err.Error(), "is in EUR and job "+a.job.ID+" reserves in USD") {
+			t.Errorf("refused with %v", err)
+		}
+		if p := r.progress(t, a.job.ID); p.Status != onejob.StatusFailed {
+			t.Errorf("the job is %s", p.Status)
+		}
+		r.mustHaveBudget(t, a.job.Owner, "0", "0")
+		r.mustBeConsistent(t)
+	})
+}
+
+const inEuros = `INSERT INTO prices (provider, unit, price, charge, currency, recorded_by) VALUES ($1, 'input', 1, 2, 'EUR', 'test')`
+
+// newRigOfTwoCurrencies returns an attempt that failed, of a running job that reserved in USD,
+// in a rig where the provider abroad is priced in EUR.
+func newRigOfTwoCurrencies(t testing.TB) (rig, attempt) {
+	t.Helper()
+	r := newRig(t).priced(t)
+	owner := rand.Text()
+	r.limit(t, owner, 100)
+	r.exec(t, inEuros, "abroad")
+	a := r.started(t, of(owner))
+	r.record(t, a, a.failure())
+	return r, a
 }
 
 func TestJobSettlesInTheMonthWhereItReserved(t *testing.T) {
@@ -341,11 +415,11 @@ func TestHandCannotLoosenTheGuard(t *testing.T) {
 	}
 	r.mustRefuse(t, "it is cancelled and its reservation is open", append([]string{
 		`UPDATE jobs SET status = 'cancelled', version = 1, finished_at = now() WHERE id = '` + unlaunched + `'`}, followUp(unlaunched, onejob.StatusCancelled)...)...)
-	r.mustRefuse(t, "of a job that is open", `INSERT INTO reservations (job_id, owner_id, month, amount)
-		SELECT id, owner_id, `+thisMonth+`, 1 FROM jobs WHERE id = '`+done.job.ID+`'`)
-	r.mustRefuse(t, "reservations_one_open", `INSERT INTO reservations (job_id, owner_id, month, amount)
-		SELECT job_id, owner_id, month, 1 FROM reservations WHERE job_id = '`+open+`'`)
-	_, err := r.hand.Exec(t.Context(), `INSERT INTO reservations (job_id, owner_id, month, amount) SELECT id, owner_id, `+thisMonth+`, 1000 FROM jobs WHERE id = $1`, unlaunched)
+	r.mustRefuse(t, "of a job that is open", `INSERT INTO reservations (job_id, owner_id, month, currency, amount)
+		SELECT id, owner_id, `+thisMonth+`, 'USD', 1 FROM jobs WHERE id = '`+done.job.ID+`'`)
+	r.mustRefuse(t, "reservations_one_open", `INSERT INTO reservations (job_id, owner_id, month, currency, amount)
+		SELECT job_id, owner_id, month, currency, 1 FROM reservations WHERE job_id = '`+open+`'`)
+	_, err := r.hand.Exec(t.Context(), `INSERT INTO reservations (job_id, owner_id, month, currency, amount) SELECT id, owner_id, `+thisMonth+`, 'USD', 1000 FROM jobs WHERE id = $1`, unlaunched)
 	var state interface{ SQLState() string }
 	if !errors.As(err, &state) || state.SQLState() != "OJ002" {
 		t.Errorf("a reservation past the limit: %v", err)

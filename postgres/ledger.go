@@ -55,33 +55,16 @@ type Deposit struct {
 }
 
 func (d Deposit) check() error {
-	return cmp.Or(onejob.CheckIdentity(d.Owner, d.Key), checkMoney(d.Amount, d.Currency), checkSaid(d.Reason, d.By))
+	return cmp.Or(onejob.CheckIdentity(d.Owner, d.Key), checkMoney(d.Amount, d.Currency), onejob.CheckSaid(d.By, d.Reason))
 }
 
 // checkMoney returns an [onejob.ErrInvalidRequest] unless the amount is above zero and of
 // a currency.
 func checkMoney(amount onejob.Amount, currency string) error {
-	switch {
-	case amount.Sign() <= 0:
+	if amount.Sign() <= 0 {
 		return onejob.Errorf(onejob.CodeInvalidRequest, "amount %s is not above zero: give what is to be moved", amount)
-	case !onejob.IsDecimal(amount.String()):
-		return onejob.Errorf(onejob.CodeInvalidRequest, "amount %.60s has too many digits: use at most 12 before and 12 behind the point", amount)
-	case !onejob.IsCurrency(currency):
-		return onejob.Errorf(onejob.CodeInvalidRequest, "currency %.20q is none: use a code of ISO 4217 like USD", currency)
 	}
-	return nil
-}
-
-const (
-	maxReasonBytes = 4096
-	maxByBytes     = 200
-)
-
-func checkSaid(reason, by string) error {
-	if len(reason) > maxReasonBytes {
-		return onejob.Errorf(onejob.CodeInvalidRequest, "the reason has %d bytes: use at most %d", len(reason), maxReasonBytes)
-	}
-	return onejob.CheckName("by", by, maxByBytes)
+	return cmp.Or(amount.Check(), onejob.CheckCurrency(currency))
 }
 
 // BookDepositOnce books the deposit and its message, unless its key has an entry already:
@@ -124,13 +107,9 @@ func bookOnce(ctx context.Context, tx pgx.Tx, condition string, named any, inser
 	return b, err
 }
 
-// tellEntry writes the entry's message; its topic is what stands in front of the source.
+// tellEntry writes the entry's message.
 func tellEntry(ctx context.Context, tx pgx.Tx, id int64) error {
-	_, err := tx.Exec(ctx, `
-		INSERT INTO outbox (message_key, owner_id, topic, payload)
-		SELECT source, owner_id, split_part(source, ':', 1),
-		       json_build_object('entry', id, 'owner', owner_id, 'amount', trim_scale(amount)::text, 'currency', currency)
-		FROM ledger WHERE id = $1`, id)
+	_, err := tx.Exec(ctx, `WITH entry AS (SELECT * FROM ledger WHERE id = $1)`+entryTold, id)
 	return err
 }
 
@@ -139,7 +118,7 @@ func tellEntry(ctx context.Context, tx pgx.Tx, id int64) error {
 // returns the first. It fails with [onejob.ErrNotFound], and with
 // [onejob.ErrInvalidRequest] for an entry that is itself a reversal.
 func (s *Store) ReverseEntryOnce(ctx context.Context, id int64, by, reason string) (b Booked, err error) {
-	if err := checkSaid(reason, by); err != nil {
+	if err := onejob.CheckSaid(by, reason); err != nil {
 		return b, err
 	}
 	err = s.inTx(ctx, "reverse the entry", func(tx pgx.Tx) error {

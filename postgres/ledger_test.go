@@ -80,7 +80,8 @@ func TestSameDepositTwiceIsOneEntry(t *testing.T) {
 		if err := r.hand.QueryRow(t.Context(), `SELECT topic, payload::text FROM outbox WHERE message_key = $1`, first.Source).Scan(&topic, &payload); err != nil {
 			t.Fatal(err)
 		}
-		if want := fmt.Sprintf(`{"entry" : %d, "owner" : "o %s", "amount" : "12.5", "currency" : "USD"}`, first.ID, kind); topic != "ledger."+kind || payload != want {
+		if want := fmt.Sprintf(`{"entry" : %d, "owner" : "o %s", "job_id" : null, "attempt" : null, "provider" : null, "model" : null, "kind" : null, `+
+			`"amount" : "12.5", "currency" : "USD", "estimated" : false, "unpriced" : false}`, first.ID, kind); topic != "ledger."+kind || payload != want {
 			t.Errorf("told %s %s, want %s", topic, payload, want)
 		}
 		if got := r.balance(t, d.Owner); got != "12.5" {
@@ -121,7 +122,7 @@ func TestRefusedDepositBooksNothing(t *testing.T) {
 		"amount -1":              func(d *postgres.Deposit) { d.Amount = mustAmount(t, "-1") },
 		"12 behind":              func(d *postgres.Deposit) { d.Amount = mustAmount(t, "0.0000000000001") },
 		`currency "XXX" is none`: func(d *postgres.Deposit) { d.Currency = "XXX" },
-		"the reason has":         func(d *postgres.Deposit) { d.Reason = strings.Repeat("r", 4097) },
+		"reason has":             func(d *postgres.Deposit) { d.Reason = strings.Repeat("r", 4097) },
 		"by is empty":            func(d *postgres.Deposit) { d.By = "" },
 	} {
 		d := topup(t, "o", "1", "5")

@@ -31,8 +31,12 @@ type StoredPrice struct {
 // now. A price with a time is stored once. One caller after the other imports, so ten at
 // once with the same prices store one row of each. It fails with
 // [onejob.ErrMisconfigured] for what cannot be a price, for another currency than the
-// model's, and for another price than the stored one from the same time on.
+// model's, and for another price than the stored one from the same time on, and with
+// [onejob.ErrInvalidRequest] for what cannot be who stores them.
 func (s *Store) ImportPrices(ctx context.Context, by string, prices []onejob.Price) (stored []StoredPrice, err error) {
+	if err := onejob.CheckSaid(by, ""); err != nil {
+		return nil, err
+	}
 	for _, p := range prices {
 		if err := p.Check(); err != nil {
 			return nil, err

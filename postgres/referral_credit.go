@@ -18,16 +18,12 @@ var referralCredit = messages.Consumer{
 			charged = append(charged, m.Owner)
 		}
 		_, err := tx.Exec(ctx, `
-			WITH credit AS (
+			WITH entry AS (
 				INSERT INTO ledger (source, owner_id, kind, amount, currency, reason, recorded_by)
 				SELECT 'ledger.referral:' || referee, referrer, 'credit', amount, currency, 'brought ' || referee, 'referral_credit'
 				FROM referrals WHERE referee = ANY ($1) ORDER BY referee
-				ON CONFLICT (source) DO NOTHING RETURNING id, source, owner_id, amount, currency
-			)
-			INSERT INTO outbox (message_key, owner_id, topic, payload)
-			SELECT source, owner_id, 'ledger.referral',
-				json_build_object('entry', id, 'owner', owner_id, 'amount', amount::text, 'currency', currency)
-			FROM credit`, planned, charged)
+				ON CONFLICT (source) DO NOTHING RETURNING *
+			)`+entryTold, planned, charged)
 		return err
 	},
 }

@@ -28,7 +28,7 @@ func (r Referral) check() error {
 	if r.Referee == r.Referrer {
 		return onejob.Errorf(onejob.CodeInvalidRequest, "owner %q cannot refer itself: name another referrer", r.Referee)
 	}
-	return cmp.Or(checkMoney(r.Credit, r.Currency), checkSaid("", r.RecordedBy))
+	return cmp.Or(checkMoney(r.Credit, r.Currency), onejob.CheckSaid(r.RecordedBy, ""))
 }
 
 // SetReferralOnce keeps the referral, unless the referee has one: that is returned then. It

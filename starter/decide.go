@@ -19,7 +19,10 @@ type Decision struct {
 
 // StartAttempt asks for a new attempt of the job on the provider: the fallback button. A
 // failed job is reopened. It is refused with [onejob.ErrAttemptUnresolved] while an
-// attempt is under way or unknown, and with [onejob.ErrJobClosed].
+// attempt is under way or unknown, with [onejob.ErrJobClosed], and with
+// [onejob.ErrBudgetExceeded] where a failed job does not fit into its owner's budget any more.
+// A provider priced in another currency than the job reserved in is an
+// [onejob.ErrInvalidRequest].
 func (s *Starter) StartAttempt(ctx context.Context, jobID, provider string, d Decision) error {
 	return s.decide(ctx, jobID, onejob.Decision{Action: onejob.DecideStartAttempt, Provider: provider}, d)
 }

@@ -40,7 +40,7 @@ func NewMetrics() *Metrics {
 		listening: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "onejob_attempts_listening",
 			Help: "Attempts of this worker that listen to a silent provider."}, []string{"provider"}),
 		circuits: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "onejob_circuit_open",
-			Help: "1: the provider is not called; 0.5: one attempt at a time tries. A provider that is called has no value."}, []string{"provider"}),
+			Help: "1: the provider is not called; 0.5: one attempt every 30 s at most tries. A provider that is called has no value."}, []string{"provider"}),
 		races: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "onejob_races_lost_total",
 			Help: "Results discarded because another had won, the job was closed or the attempt given up."}, []string{"provider"}),
 		duplicates: prometheus.NewCounter(prometheus.CounterOpts{Name: "onejob_duplicates_answered_total",

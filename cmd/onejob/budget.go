@@ -19,7 +19,7 @@ func newBudgetSet() *cobra.Command {
 	var limit string
 	cmd := &cobra.Command{
 		Use:   "set --owner O --limit 100 --currency USD",
-		Short: "Set an owner's limit for a month and those after it, until another is set",
+		Short: "Set an owner's limit for a month and those after it, up to the next that has its own",
 		Args:  cobra.NoArgs,
 	}
 	flags := cmd.Flags()

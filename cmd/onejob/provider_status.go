@@ -19,7 +19,7 @@ const (
 	circuitClosed = "closed" // the provider is called
 	circuitOpen   = "open"   // no worker calls it
 	circuitPaused = "paused" // no worker calls it, because somebody said so
-	circuitTrying = "trying" // one attempt at a time tries
+	circuitTrying = "trying" // one attempt every 30 s at most tries
 )
 
 // providerStatus is how a provider fares, as it is printed.
@@ -40,7 +40,7 @@ func newProviderStatus() *cobra.Command {
 		Short: "Print which providers are called, and what they have under way",
 		Long: `Prints the providers of the configuration and those that have attempts under way. A
 worker opens a provider's circuit when calls in a row were not served: no worker calls the
-provider then, for a while, and after that one attempt at a time tries.`,
+provider then, for a while, and after that one attempt every 30 s at most tries.`,
 		Args: cobra.NoArgs,
 	}
 	output := outputFlag(cmd)
@@ -128,6 +128,7 @@ func newProviderPause() *cobra.Command {
 	}
 	cmd.Flags().DurationVar(&pause, "for", 0, "how long, like 30m or 2h")
 	who.add(cmd)
+	output := outputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := requireFlags(cmd, "for"); err != nil {
 			return err
@@ -146,7 +147,10 @@ func newProviderPause() *cobra.Command {
 			return err
 		}
 		return useStore(cmd.Context(), func(store *postgres.Store) error {
-			return store.PauseProvider(cmd.Context(), args[0], pause, who.by, who.reason)
+			if err := store.PauseProvider(cmd.Context(), args[0], pause, who.by, who.reason); err != nil {
+				return err
+			}
+			return printCircuit(cmd, output, args[0], circuitPaused)
 		})
 	}
 	return cmd
@@ -156,14 +160,22 @@ func newProviderPause() *cobra.Command {
 const longestPause = 72 * time.Hour
 
 func newProviderResume() *cobra.Command {
-	return &cobra.Command{
-		Use:   "resume NAME",
-		Short: "Let workers call a provider again",
-		Args:  cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return useStore(cmd.Context(), func(store *postgres.Store) error {
-				return store.ResumeProvider(cmd.Context(), args[0])
-			})
-		},
+	cmd := &cobra.Command{Use: "resume NAME", Short: "Let workers call a provider again", Args: cobra.ExactArgs(1)}
+	output := outputFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		return useStore(cmd.Context(), func(store *postgres.Store) error {
+			if err := store.ResumeProvider(cmd.Context(), args[0]); err != nil {
+				return err
+			}
+			return printCircuit(cmd, output, args[0], circuitClosed)
+		})
 	}
+	return cmd
+}
+
+// printCircuit prints what became of the provider's circuit.
+func printCircuit(cmd *cobra.Command, output *choice, name, circuit string) error {
+	return printAs(cmd, output, map[string]string{"name": name, "circuit": circuit}, func(w io.Writer) {
+		writeTable(w, []string{circuit, name})
+	})
 }

@@ -103,12 +103,15 @@ func newWebhookRemove() *cobra.Command {
 	who.add(cmd)
 	output := outputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := onejob.CheckSaid(who.by, who.reason); err != nil {
+			return err
+		}
 		reason := "removed by " + who.by
 		if who.reason != "" {
 			reason += ": " + who.reason
 		}
 		return useStore(cmd.Context(), func(s *postgres.Store) error {
-			e, err := s.DisableEndpointIfEnabled(cmd.Context(), args[0], onejob.Shorten(reason, 4096))
+			e, err := s.DisableEndpointIfEnabled(cmd.Context(), args[0], reason)
 			if err != nil {
 				return err
 			}

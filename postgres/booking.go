@@ -32,21 +32,24 @@ const bookCharge = `
 		RETURNING *
 	), entry_told AS (` + entryTold + `)`
 
-// entryTold tells of the entry. Who hears it reads amounts as strings: they are exact.
+// entryTold tells of the rows of entry, whichever statement books them; the topic is what
+// stands in front of the source. Who hears it reads amounts as strings: they are exact. An
+// entry of no job has null where its job would be named.
 const entryTold = `
 	INSERT INTO outbox (message_key, owner_id, topic, payload)
 	SELECT e.source, e.owner_id, split_part(e.source, ':', 1), json_build_object(
 		'entry', e.id, 'owner', e.owner_id, 'job_id', e.job_id, 'attempt', a.number, 'provider', e.provider, 'model', e.model, 'kind', j.kind,
 		'amount', trim_scale(e.amount)::text, 'currency', e.currency, 'estimated', e.estimated, 'unpriced', e.unpriced)
-	FROM entry e JOIN attempts a ON a.id = e.attempt_id JOIN jobs j ON j.id = e.job_id`
+	FROM entry e LEFT JOIN attempts a ON a.id = e.attempt_id LEFT JOIN jobs j ON j.id = e.job_id`
 
 // closedJob is what the statements below need of the job in a change named closed.
 const closedJob = `jobs.id, jobs.owner_id, jobs.idempotency_key, jobs.kind, jobs.provider, jobs.status, jobs.version, jobs.completed_by, jobs.error, jobs.finished_at`
 
-// settleReservation ends the job's reservation with exactly the charge.
+// settleReservation ends the job's reservation with exactly the charge, and with nothing where
+// that is in another currency: what had no price is in none.
 const settleReservation = `
 	settled AS (
-		UPDATE reservations r SET state = 'settled', settled = e.amount, closed_at = clock_timestamp()
+		UPDATE reservations r SET state = 'settled', settled = CASE WHEN e.currency = r.currency THEN e.amount ELSE 0 END, closed_at = clock_timestamp()
 		FROM entry e WHERE r.job_id = e.job_id AND r.state = 'open')`
 
 // releaseReservation ends the reservation of a job that closed without a charge.
