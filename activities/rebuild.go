@@ -47,18 +47,30 @@ func (a *Activities) PlanUsageDays(ctx context.Context, w UsageWindow) (UsageDay
 
 // window reads the days, or asks the database for today: there is one clock.
 func (a *Activities) window(ctx context.Context, w UsageWindow) (first, last time.Time, err error) {
-	if w.First == "" && w.Last == "" && w.Days > 0 {
-		last, err = a.Store.Today(ctx)
-		return last.AddDate(0, 0, 1-w.Days), last, err
+	if w.First == "" && w.Last == "" && w.Days != 0 {
+		if last, err = a.Store.Today(ctx); err != nil {
+			return first, last, err
+		}
+		first = last.AddDate(0, 0, 1-w.Days)
+		return first, last, checkWindow(first, last)
 	}
 	first, err = time.Parse(time.DateOnly, w.First)
 	if err == nil {
 		last, err = time.Parse(time.DateOnly, w.Last)
 	}
 	if err != nil {
-		err = onejob.Errorf(onejob.CodeInvalidRequest, "the window has no first and last day like 2026-11-30, nor a number of days: %w", err)
+		return first, last, onejob.Errorf(onejob.CodeInvalidRequest, "the window has no first and last day like 2026-11-30, nor a number of days: %w", err)
 	}
-	return first, last, err
+	return first, last, checkWindow(first, last)
+}
+
+// checkWindow refuses a window without a day: what looks at nothing finds nothing wrong.
+func checkWindow(first, last time.Time) error {
+	if last.Before(first) {
+		return onejob.Errorf(onejob.CodeInvalidRequest, "the window ends on %s, before it begins on %s: it holds no day",
+			last.Format(time.DateOnly), first.Format(time.DateOnly))
+	}
+	return nil
 }
 
 // RebuildUsageDay rebuilds the day of one owner, or where owner is empty of all, and returns
