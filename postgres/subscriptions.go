@@ -74,14 +74,16 @@ func (s *Store) claimBacklog(ctx context.Context, group string) (more bool, err 
 	return more, err
 }
 
-// Prune deletes messages that are older than that and done by every group that hears of them,
-// at most limit, and their claims with them. It returns how many it deleted.
+// Prune deletes messages that are older than that, done by every group that hears of them and
+// told to every receiver, at most limit, and with them their claims and their deliveries. It
+// returns how many it deleted.
 func (s *Store) Prune(ctx context.Context, olderThan time.Duration, limit int) (int, error) {
 	tag, err := s.pool.Exec(ctx, `
 		DELETE FROM outbox WHERE message_key IN (
 			SELECT m.message_key FROM outbox m
 			WHERE m.created_at < now() - $1::bigint * interval '1 millisecond'
 			  AND NOT EXISTS (SELECT FROM inbox i WHERE i.message_key = m.message_key AND i.state <> 'done')
+			  AND NOT EXISTS (SELECT FROM webhook_deliveries d WHERE d.message_key = m.message_key AND d.state = 'pending')
 			  AND NOT EXISTS (SELECT FROM subscriptions s WHERE s.topic = m.topic AND s.backlog IS NOT NULL)
 			ORDER BY m.created_at LIMIT $2 FOR UPDATE SKIP LOCKED)`, planned, milliseconds(olderThan), limit)
 	return int(tag.RowsAffected()), translate("delete old messages", err)

@@ -218,6 +218,20 @@ func TestMessageThatANewGroupHasYetToClaimIsKept(t *testing.T) {
 	}
 }
 
+func TestMessageWithAWebhookToSendIsKept(t *testing.T) {
+	t.Parallel()
+	r := newMessagesRig(t)
+	r.exec(t, `INSERT INTO outbox (message_key, owner_id, topic, payload, created_at) SELECT 'job.failed:' || n, 'o', 'job.failed', '{}', now() - interval '9 days' FROM generate_series(1, 3) n`)
+	r.exec(t, `INSERT INTO webhook_deliveries (message_key, owner_id, url, state, done_at) VALUES
+		('job.failed:1', 'o', 'https://x.example', 'pending', NULL), ('job.failed:2', 'o', 'https://x.example', 'dead', NULL), ('job.failed:3', 'o', 'https://x.example', 'done', now())`)
+	if n, err := r.store.Prune(t.Context(), time.Hour, 100); err != nil || n != 2 {
+		t.Errorf("%d deleted, %v", n, err)
+	}
+	if n := r.count(t, `SELECT count(*) FROM webhook_deliveries WHERE state = 'pending'`); n != 1 {
+		t.Errorf("%d deliveries are still to be made", n)
+	}
+}
+
 func TestPoolerKeepsNotificationsAway(t *testing.T) {
 	t.Parallel()
 	direct := newRig(t)
