@@ -189,13 +189,39 @@ func TestConsumerThatCannotRunIsRefused(t *testing.T) {
 	for name, consumers := range map[string][]messages.Consumer{
 		"no group":      {{Topics: []string{topic}, Apply: apply}},
 		"no topic":      {{Group: "g", Apply: apply}},
+		"a blank group": {{Group: "  ", Topics: []string{topic}, Apply: apply}},
+		"a blank topic": {{Group: "g", Topics: []string{topic, "\t"}, Apply: apply}},
+		"a long group":  {{Group: strings.Repeat("g", 101), Topics: []string{topic}, Apply: apply}},
+		"a long topic":  {{Group: "g", Topics: []string{strings.Repeat("t", 101)}, Apply: apply}},
 		"no effect":     {{Group: "g", Topics: []string{topic}}},
 		"bad numbers":   {{Group: "g", Topics: []string{topic}, Apply: apply, Batch: -1}},
 		"twice a group": {counting(), counting()},
 	} {
-		if err := (messages.Runner{Consumers: consumers}).Run(t.Context()); !errors.Is(err, onejob.ErrMisconfigured) {
+		if err := messages.Check(consumers); !errors.Is(err, onejob.ErrMisconfigured) {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// refusing is a store that does not take the consumer's subscription.
+type refusing struct{ messages.Store }
+
+func (refusing) Subscribe(context.Context, string, []string, messages.From) error {
+	return onejob.Errorf(onejob.CodeInternal, "it violates a constraint")
+}
+
+func (refusing) Listen(ctx context.Context, _ func()) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+func TestRefusedSubscriptionEndsTheRunner(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	runner := messages.Runner{Store: refusing{}, Consumers: []messages.Consumer{counting()}, Logger: slog.New(slog.DiscardHandler)}
+	if err := runner.Run(ctx); !errors.Is(err, onejob.ErrInternal) || !strings.Contains(err.Error(), "counting") {
+		t.Error(err)
 	}
 }
 
