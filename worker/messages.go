@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -33,7 +34,7 @@ func (w *Worker) carryMessages(ctx context.Context) {
 			Store: w.config.Store, Consumers: w.config.consumers(), Observer: w.config.Metrics, Drain: w.config.Drain, Logger: w.config.Logger,
 		}
 		if err := runner.Run(ctx); err != nil {
-			w.giveUp(err) // New has checked the consumers
+			w.giveUp(fmt.Errorf("messages are not carried: %w", err))
 		}
 	})
 	running.Go(func() { w.pruneUntil(ctx) })

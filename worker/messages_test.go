@@ -65,6 +65,26 @@ func TestWorkerCarriesMessagesAndShowsThem(t *testing.T) {
 	}
 }
 
+func TestConsumerThatCannotBeSubscribedEndsTheWorkerAndIsNamed(t *testing.T) {
+	t.Parallel()
+	address, namespace := testservers.Temporal(t)
+	url := pgtest.URL(t)
+	if _, err := pgtest.Connect(t, url).Exec(t.Context(), `ALTER TABLE subscriptions ADD CONSTRAINT no_mailing CHECK (consumer_group <> 'mailing')`); err != nil {
+		t.Fatal(err)
+	}
+	w, err := worker.New(worker.Config{
+		Store: pgtest.Open(t, url), Temporal: dial(t, address, namespace, nil), Namespace: namespace, TaskQueue: uuid.NewString(), Logger: quiet,
+	},
+		worker.WithProvider(provider.Provider{Name: "obedient", Adapter: obedient{}, Timeout: time.Second, ListenFor: time.Minute}),
+		worker.WithConsumer(messages.Consumer{Group: "mailing", Topics: []string{"t"}, Apply: func(context.Context, pgx.Tx, []messages.Message) error { return nil }}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Run(t.Context()); !errors.Is(err, onejob.ErrInternal) || !strings.Contains(err.Error(), "group mailing") || strings.Contains(err.Error(), "temporal") {
+		t.Error(err)
+	}
+}
+
 // awaitMetrics waits until all lines are told.
 func awaitMetrics(t *testing.T, url string, lines ...string) {
 	t.Helper()
