@@ -35,6 +35,7 @@ var ErrCannotListen = errors.New("notifications cannot be heard")
 // Backlog is how far behind a group is.
 type Backlog struct {
 	Group   string        `json:"group"`
+	Topics  []string      `json:"topics"` // what it hears
 	Pending int           `json:"pending"`
 	Dead    int           `json:"dead"`
 	Oldest  time.Duration `json:"-"` // the age of the oldest message that is pending; 0: none is

@@ -76,18 +76,29 @@ func (s *Store) redrive(ctx context.Context, which string, args ...any) (n int, 
 // What is kept of a discard fits beside the beginning of what failed.
 const mostDiscardBytes = 2048
 
+// setDiscarded gives claims up; $3 says by whom and why.
+const setDiscarded = `
+	UPDATE inbox SET state = 'done', done_at = clock_timestamp(), done_by = 'discarded',
+		last_error = $3 || coalesce('; it had failed with: ' || left(last_error, 400), '')`
+
+// discarded returns who gave a claim up and why, as it is kept.
+func discarded(by, reason string) (string, error) {
+	said := storable("discarded by " + by + ": " + reason)
+	if len(said) > mostDiscardBytes {
+		return "", onejob.Errorf(onejob.CodeInvalidRequest, "the reason is too long by %d bytes: use at most %d with who gives it", len(said)-mostDiscardBytes, mostDiscardBytes)
+	}
+	return said, nil
+}
+
 // DiscardIfDead gives the group's dead letter up: it is never applied. Who said so and why is
 // kept before what failed. It fails with [onejob.ErrNotFound] if it is no dead letter, and
 // with [onejob.ErrInvalidRequest] for more than 2048 bytes.
 func (s *Store) DiscardIfDead(ctx context.Context, group, key, by, reason string) error {
-	said := storable("discarded by " + by + ": " + reason)
-	if len(said) > mostDiscardBytes {
-		return onejob.Errorf(onejob.CodeInvalidRequest, "the reason is too long by %d bytes: use at most %d with who gives it", len(said)-mostDiscardBytes, mostDiscardBytes)
+	said, err := discarded(by, reason)
+	if err != nil {
+		return err
 	}
-	tag, err := s.pool.Exec(ctx, `
-		UPDATE inbox SET state = 'done', done_at = clock_timestamp(), done_by = 'discarded',
-			last_error = $3 || coalesce('; it had failed with: ' || left(last_error, 400), '')
-		WHERE `+byClaim+` AND state = 'dead'`, planned, group, []string{key}, said)
+	tag, err := s.pool.Exec(ctx, setDiscarded+` WHERE `+byClaim+` AND state = 'dead'`, planned, group, []string{key}, said)
 	if err == nil && tag.RowsAffected() == 0 {
 		return onejob.Errorf(onejob.CodeNotFound, noDeadLetter, group, key)
 	}
