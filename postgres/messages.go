@@ -115,6 +115,7 @@ func (s *Store) Deliver(ctx context.Context, c messages.Consumer, keys ...string
 // ApplyBatch implements [messages.Store].
 func (s *Store) ApplyBatch(ctx context.Context, c messages.Consumer, batch []messages.Message) (applied messages.Applied, err error) {
 	c = c.OrDefault()
+	end := time.Now().Add(c.Lease)
 	applied, err = s.applyTogether(ctx, c, batch)
 	failure, failed := errors.AsType[*effectError](err)
 	switch {
@@ -123,11 +124,26 @@ func (s *Store) ApplyBatch(ctx context.Context, c messages.Consumer, batch []mes
 	case len(batch) == 1:
 		return s.recordFailure(ctx, c, batch[0], failure)
 	}
+	return s.applyEach(ctx, c, batch, end)
+}
+
+// applyEach applies the messages one by one until the batch's lease ends: then others may have
+// been handed them. What is left comes due by itself, and is not to blame for what took so long.
+func (s *Store) applyEach(ctx context.Context, c messages.Consumer, batch []messages.Message, end time.Time) (applied messages.Applied, err error) {
 	for i := range batch {
-		one, err := s.ApplyBatch(ctx, c, batch[i:i+1])
+		rest := c
+		if rest.Lease = time.Until(end).Truncate(time.Millisecond); rest.Lease <= 0 {
+			return applied, nil
+		}
+		one, err := s.applyTogether(ctx, rest, batch[i:i+1])
+		if failure, failed := errors.AsType[*effectError](err); failed && time.Now().Before(end) {
+			one, err = s.recordFailure(ctx, c, batch[i], failure)
+		} else if failed {
+			return applied, nil
+		}
 		applied.Add(one)
 		if err != nil {
-			return applied, err
+			return applied, translate("apply messages", err)
 		}
 	}
 	return applied, nil

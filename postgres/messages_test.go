@@ -228,14 +228,6 @@ func TestFailedEffectLeavesNothing(t *testing.T) {
 			_, err := tx.Exec(ctx, `INSERT INTO ledger (source, owner_id, kind, amount, currency, recorded_by) VALUES ($1, 'o', 'topup', 1, 'USD', 'hand')`, rand.Text())
 			return err
 		}),
-		"longer than its lease": leased(200*time.Millisecond, consuming(func(ctx context.Context, tx pgx.Tx) error {
-			<-ctx.Done()
-			return ctx.Err()
-		})),
-		"asleep longer than its lease": leased(200*time.Millisecond, consuming(func(ctx context.Context, tx pgx.Tx) error {
-			_, err := tx.Exec(ctx, `SELECT pg_sleep(60)`)
-			return err
-		})),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -253,6 +245,52 @@ func TestFailedEffectLeavesNothing(t *testing.T) {
 			}
 			r.mustHaveEffects(t)
 		})
+	}
+}
+
+// A message alone is to blame for a lease that ran out; those of a batch come due, alone.
+func TestBatchThatFailsIsLeftAtItsLeasesEnd(t *testing.T) {
+	t.Parallel()
+	for name, outlast := range map[string]func(context.Context, pgx.Tx) error{
+		"waits":  func(ctx context.Context, _ pgx.Tx) error { <-ctx.Done(); return ctx.Err() },
+		"asleep": func(ctx context.Context, tx pgx.Tx) error { _, err := tx.Exec(ctx, `SELECT pg_sleep(60)`); return err },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newMessagesRig(t)
+			c := r.subscribed(t, leased(200*time.Millisecond, consuming(outlast)))
+			r.tell(t, 3)
+			if applied := r.apply(t, c, r.take(t, c)); applied != (messages.Applied{}) {
+				t.Errorf("%+v", applied)
+			}
+			if n := r.count(t, `SELECT count(*) FROM inbox WHERE state = 'pending' AND tries = 1 AND last_error IS NULL`); n != 3 {
+				t.Errorf("%d of 3 messages are left to come due", n)
+			}
+			r.leaseOver(t, c.Group)
+			if batch := r.take(t, c); len(batch) != 1 || r.apply(t, c, batch).Failed != 1 {
+				t.Errorf("%+v", batch)
+			}
+			r.mustHaveEffects(t)
+		})
+	}
+}
+
+// The batch fails at once, and its first message alone takes what is left of the lease.
+func TestMessagesBehindASlowOneKeepTheirTries(t *testing.T) {
+	t.Parallel()
+	r := newMessagesRig(t)
+	var calls int
+	c := leased(200*time.Millisecond, consuming(func(ctx context.Context, _ pgx.Tx) error {
+		if calls++; calls > 1 {
+			<-ctx.Done()
+		}
+		return errors.New("no")
+	}))
+	r.subscribed(t, c)
+	r.tell(t, 5)
+	r.apply(t, c, r.take(t, c))
+	if n := r.count(t, `SELECT count(*) FROM inbox WHERE state = 'pending' AND tries = 1`); calls != 2 || n != 5 {
+		t.Errorf("applied %d times, %d of 5 messages were tried once", calls, n)
 	}
 }
 
