@@ -5,8 +5,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/onejob/onejob"
 )
 
@@ -37,12 +35,12 @@ type Consumer struct {
 	Backoff func(tries int) time.Duration
 
 	// Lock, where given, takes what must be locked before the batch's claims are.
-	Lock func(ctx context.Context, tx pgx.Tx, batch []Message) error
+	Lock func(ctx context.Context, tx Tx, batch []Message) error
 
 	// Apply makes the batch's effect, within the transaction and nowhere else: what is done
 	// outside of it is done again after a failure. The batch is in the order of its keys. If
 	// it fails or panics nothing of it is kept, and its messages are applied one by one.
-	Apply func(ctx context.Context, tx pgx.Tx, batch []Message) error
+	Apply func(ctx context.Context, tx Tx, batch []Message) error
 }
 
 // OrDefault returns the consumer with every choice made.

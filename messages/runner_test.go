@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"go.uber.org/goleak"
 
 	"github.com/onejob/onejob"
@@ -131,7 +130,7 @@ func TestBatchUnderWayIsFinishedWhenTheRunnerStops(t *testing.T) {
 	began, finish := make(chan struct{}), make(chan struct{})
 	c := counting()
 	c.Batch = 1
-	c.Apply = func(ctx context.Context, tx pgx.Tx, batch []messages.Message) error {
+	c.Apply = func(ctx context.Context, tx messages.Tx, batch []messages.Message) error {
 		began <- struct{}{}
 		<-finish
 		return addEffects(ctx, tx, batch)
@@ -154,7 +153,7 @@ func TestHungBatchIsLeftAfterTheDrain(t *testing.T) {
 	r := newRig(t)
 	began := make(chan struct{})
 	c := counting()
-	c.Apply = func(ctx context.Context, _ pgx.Tx, _ []messages.Message) error {
+	c.Apply = func(ctx context.Context, _ messages.Tx, _ []messages.Message) error {
 		close(began)
 		<-ctx.Done()
 		return ctx.Err()
@@ -185,7 +184,7 @@ func TestStoppedRunnerLeavesNoGoroutine(t *testing.T) {
 
 func TestConsumerThatCannotRunIsRefused(t *testing.T) {
 	t.Parallel()
-	apply := func(context.Context, pgx.Tx, []messages.Message) error { return nil }
+	apply := func(context.Context, messages.Tx, []messages.Message) error { return nil }
 	for name, consumers := range map[string][]messages.Consumer{
 		"no group":      {{Topics: []string{topic}, Apply: apply}},
 		"no topic":      {{Group: "g", Apply: apply}},

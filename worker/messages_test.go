@@ -9,8 +9,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
-
 	"github.com/onejob/onejob"
 	"github.com/onejob/onejob/dev/testservers"
 	"github.com/onejob/onejob/messages"
@@ -32,7 +30,7 @@ func TestWorkerCarriesMessagesAndShowsThem(t *testing.T) {
 		worker.WithProvider(provider.Provider{Name: "obedient", Adapter: obedient{}, Timeout: time.Second, ListenFor: time.Minute}),
 		worker.WithConsumer(messages.Consumer{
 			Group: "mine", Topics: []string{"thing.happened"}, MaxTries: 1,
-			Apply: func(_ context.Context, _ pgx.Tx, batch []messages.Message) error {
+			Apply: func(_ context.Context, _ messages.Tx, batch []messages.Message) error {
 				if slices.ContainsFunc(batch, func(m messages.Message) bool { return m.Owner == "poison" }) {
 					return fail
 				}
@@ -76,7 +74,7 @@ func TestConsumerThatCannotBeSubscribedEndsTheWorkerAndIsNamed(t *testing.T) {
 		Store: pgtest.Open(t, url), Temporal: dial(t, address, namespace, nil), Namespace: namespace, TaskQueue: uuid.NewString(), Logger: quiet,
 	},
 		worker.WithProvider(provider.Provider{Name: "obedient", Adapter: obedient{}, Timeout: time.Second, ListenFor: time.Minute}),
-		worker.WithConsumer(messages.Consumer{Group: "mailing", Topics: []string{"t"}, Apply: func(context.Context, pgx.Tx, []messages.Message) error { return nil }}))
+		worker.WithConsumer(messages.Consumer{Group: "mailing", Topics: []string{"t"}, Apply: func(context.Context, messages.Tx, []messages.Message) error { return nil }}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,7 +101,7 @@ func TestConsumerOfATakenGroupIsRefused(t *testing.T) {
 	t.Parallel()
 	_, err := worker.New(worker.Config{Namespace: "n"},
 		worker.WithProvider(provider.Provider{Name: "obedient", Adapter: obedient{}}),
-		worker.WithConsumer(messages.Consumer{Group: "usage_daily", Topics: []string{"t"}, Apply: func(context.Context, pgx.Tx, []messages.Message) error { return nil }}))
+		worker.WithConsumer(messages.Consumer{Group: "usage_daily", Topics: []string{"t"}, Apply: func(context.Context, messages.Tx, []messages.Message) error { return nil }}))
 	if !errors.Is(err, onejob.ErrMisconfigured) || !strings.Contains(err.Error(), "usage_daily") {
 		t.Error(err)
 	}
