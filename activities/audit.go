@@ -27,12 +27,12 @@ type AuditOutcome struct {
 // Audit audits the last days and shows what it found in the log and the gauges. A window
 // without a day is refused: an audit of nothing would find nothing.
 func (a *Activities) Audit(ctx context.Context, w AuditWindow) (AuditOutcome, error) {
-	defer beat(ctx)()
+	defer heartbeat(ctx, nothingToTell)()
 	today, err := a.Store.Today(ctx)
 	if err != nil {
 		return AuditOutcome{}, TemporalError(err)
 	}
-	scope := postgres.AuditScope{First: today.AddDate(0, 0, 1-cmp.Or(w.Days, AuditedDays)), Last: today}
+	scope := postgres.AuditScope{First: today.AddDate(0, 0, 1-cmp.Or(w.Days, AuditedDays)), Last: today, Retention: a.Retention}
 	if err := checkWindow(scope.First, scope.Last); err != nil {
 		return AuditOutcome{}, TemporalError(err)
 	}

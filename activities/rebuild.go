@@ -4,8 +4,6 @@ import (
 	"context"
 	"time"
 
-	"go.temporal.io/sdk/activity"
-
 	"github.com/onejob/onejob"
 )
 
@@ -76,7 +74,7 @@ func checkWindow(first, last time.Time) error {
 // RebuildUsageDay rebuilds the day of one owner, or where owner is empty of all, and returns
 // how many entries it counted. It may be repeated.
 func (a *Activities) RebuildUsageDay(ctx context.Context, day, owner string) (int, error) {
-	defer beat(ctx)()
+	defer heartbeat(ctx, nothingToTell)()
 	parsed, err := time.Parse(time.DateOnly, day)
 	if err != nil {
 		return 0, TemporalError(onejob.Errorf(onejob.CodeInvalidRequest, "day %q cannot be read: write it like 2026-11-30", day))
@@ -86,25 +84,4 @@ func (a *Activities) RebuildUsageDay(ctx context.Context, day, owner string) (in
 		a.Logger.Info("rebuilt the usage of a day", "day", day, "owner", owner, "entries", entries)
 	}
 	return entries, TemporalError(err)
-}
-
-// beat tells Temporal that the activity lives, while it waits for one long statement, until
-// stop is called.
-func beat(ctx context.Context) (stop func()) {
-	ended := make(chan struct{})
-	gone := make(chan struct{})
-	go func() {
-		defer close(gone)
-		ticker := time.NewTicker(max(activity.GetInfo(ctx).HeartbeatTimeout/3, time.Second))
-		defer ticker.Stop()
-		for {
-			select {
-			case <-ended:
-				return
-			case <-ticker.C:
-				activity.RecordHeartbeat(ctx)
-			}
-		}
-	}()
-	return func() { close(ended); <-gone }
 }

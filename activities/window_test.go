@@ -56,6 +56,32 @@ func TestWindowWithoutADayIsRefused(t *testing.T) {
 	}
 }
 
+func TestAuditLetsMessagesGoThatTheWorkerDeletes(t *testing.T) {
+	t.Parallel()
+	url := pgtest.URL(t)
+	hand := pgtest.Connect(t, url)
+	if _, err := hand.Exec(t.Context(), `
+		SET session_replication_role = replica;
+		INSERT INTO ledger (source, owner_id, kind, amount, currency, recorded_by, created_at)
+		SELECT 'ledger.topup:' || d, 'o', 'topup', 1, 'USD', 'hand', now() - d * interval '1 day' FROM unnest(ARRAY [1, 10]) d`); err != nil {
+		t.Fatal(err)
+	}
+	store := pgtest.Open(t, url)
+	for retention, want := range map[time.Duration]int{0: 2, 5 * 24 * time.Hour: 1} {
+		acts := activities.New(activities.Options{Store: store, Observer: &audited{}, Logger: slog.New(slog.DiscardHandler), Retention: retention})
+		env := (&testsuite.WorkflowTestSuite{}).NewTestActivityEnvironment()
+		env.RegisterActivity(acts)
+		value, err := env.ExecuteActivity(acts.Audit, activities.AuditWindow{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var outcome activities.AuditOutcome
+		if err := value.Get(&outcome); err != nil || outcome.Found["entries_without_message"] != want {
+			t.Errorf("retention %s: %+v, %v", retention, outcome, err)
+		}
+	}
+}
+
 func TestAuditWithoutAWindowCoversAMonth(t *testing.T) {
 	t.Parallel()
 	url := pgtest.URL(t)

@@ -48,8 +48,8 @@ func (s summary) add() string {
 }
 
 // usageDayKey is the advisory lock of a day of the summaries: shared by consumers, held alone
-// by the rebuild.
-const usageDayKey = `hashtextextended('onejob usage ' || day::text, 0)`
+// by the rebuild. It is the same whatever the session's DateStyle is.
+const usageDayKey = `hashtextextended('onejob usage ' || to_char(day, 'YYYY-MM-DD'), 0)`
 
 // lockUsageDays keeps the rebuild out of the days that the batch adds to, one day after the
 // other.

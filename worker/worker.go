@@ -199,6 +199,7 @@ func (w *Worker) activities(slots *attemptSlots) *activities.Activities {
 		Logger:    w.config.Logger,
 		Callbacks: w.config.CallbackURL,
 		Drain:     w.config.Drain,
+		Retention: w.config.KeepMessages,
 	})
 }
 
