@@ -115,6 +115,10 @@ func (m *Metrics) setBacklogs(backlogs []messages.Backlog) {
 	}
 }
 
+// countEvery is in how many turns of the reconciler a worker counts the messages of the whole
+// database once: by default that is every 30 s.
+const countEvery = 6
+
 func (r *reconciler) countMessages(ctx context.Context) {
 	backlogs, err := r.Store.Backlogs(ctx)
 	if err != nil {
