@@ -92,7 +92,9 @@ func TestOutageIsToldOnceAndWaitedFor(t *testing.T) {
 	r.tell(t, 10)
 	r.await(t, 10, done)
 	proxy.Refuse()
-	for deadline := time.Now().Add(patience); proxy.Refusals() < 8; {
+	ticker := time.NewTicker(10 * time.Millisecond)
+	defer ticker.Stop()
+	for deadline := time.Now().Add(patience); proxy.Refusals() < 8; <-ticker.C {
 		if time.Now().After(deadline) {
 			t.Fatal("the database is not asked again")
 		}

@@ -87,7 +87,9 @@ func TestConsumerThatCannotBeSubscribedEndsTheWorkerAndIsNamed(t *testing.T) {
 func awaitMetrics(t *testing.T, url string, lines ...string) {
 	t.Helper()
 	var missing []string
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
+	ticker := time.NewTicker(20 * time.Millisecond)
+	defer ticker.Stop()
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); <-ticker.C {
 		_, body := get(t, url)
 		missing = slices.DeleteFunc(slices.Clone(lines), func(line string) bool { return strings.Contains(body, line+"\n") })
 		if len(missing) == 0 {
