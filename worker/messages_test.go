@@ -46,13 +46,19 @@ func TestWorkerCarriesMessagesAndShowsThem(t *testing.T) {
 		UNION ALL SELECT 'other:1', 'a', 'other', '{}'::json, now() - interval '2 hours'`); err != nil {
 		t.Fatal(err)
 	}
+	if _, err := hand.Exec(t.Context(), `
+		INSERT INTO webhook_deliveries (message_key, owner_id, url, state, next_try_at)
+		VALUES ('thing.happened:a', 'a', 'https://x.example', 'pending', now() + interval '1 hour'), ('thing.happened:b', 'b', 'https://x.example', 'dead', now())`); err != nil {
+		t.Fatal(err)
+	}
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- w.Run(ctx) }()
 	awaitMetrics(t, serve(t, worker.Health{Store: store, Metrics: metrics})+"/metrics",
 		`onejob_messages_applied_total{group="mine"} 2`, `onejob_messages_failed_total{group="mine"} 1`,
 		`onejob_messages_dead{group="mine"} 1`, `onejob_messages_pending{group="mine"} 0`, `onejob_messages_oldest_seconds{group="mine"} 0`,
-		`onejob_messages_pending{group="usage_daily"} 0`, `onejob_messages_pending{group="referral_credit"} 0`)
+		`onejob_messages_pending{group="usage_daily"} 0`, `onejob_messages_pending{group="referral_credit"} 0`,
+		`onejob_webhooks_pending 1`, `onejob_webhooks_dead 1`)
 	stop()
 	if err := <-ended; err != nil {
 		t.Error(err)
