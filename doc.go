@@ -22,12 +22,19 @@
 //     a request at most once), records the outcome; CompleteJob lets one result
 //     win. Of an unknown attempt SeekOutcome looks for the outcome; callbacks hears
 //     providers that call back.
-//  5. worker: runs all of that, and the reconciler that starts what lost its workflow.
-//  6. cmd/onejob: the command line; config: onejob.yaml.
+//  5. postgres: with the result commit the owner's charge, by the prices of the call's start,
+//     the settled reservation of its budget, and the messages that tell of it all.
+//  6. messages: hands each message to the consumers that hear its topic, once as far as their
+//     effect goes; those of postgres sum up usage and credit referrals, webhooks tells owners.
+//  7. postgres: RebuildUsageDay makes the sums anew from the ledger, Audit compares all that
+//     must agree; workflows runs both every hour.
+//  8. worker: runs all of that, and the reconciler that starts what lost its workflow.
+//  9. cmd/onejob: the command line; config: onejob.yaml.
 //
 // To see it run: dev (Temporal and Postgres on one machine), simulator (a provider that
 // misbehaves on request), examples. To see it hold: e2e (whole stories on real
-// servers), faults (the wire broken at a chosen moment), bench. To run it for others:
+// servers), faults (the wire broken at a chosen moment), mutants
+// (mistakes that tests must see), bench. To run it for others:
 // deploy, docker-compose.yml. tools pins what all of that is built with.
 //
 // The invariants that all of it keeps are listed in docs/design.md.

@@ -22,6 +22,7 @@ type Options struct {
 	Logger    *slog.Logger
 	Callbacks string        // base URL at which providers reach us; empty: they do not
 	Drain     time.Duration // what a call in flight gets when the worker stops
+	Retention time.Duration // how old a message is at least when it is deleted; default [postgres.AuditRetention]
 }
 
 // Teller tells a job's workflow that its rows changed. Losing the message delays the job
@@ -53,5 +54,5 @@ type Listening interface {
 // Activities are registered with a worker; the workflow names them by method.
 type Activities struct{ Options }
 
-// New returns the activities. Every option must be set.
+// New returns the activities. Every option without a default must be set.
 func New(o Options) *Activities { return &Activities{Options: o} }

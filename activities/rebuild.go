@@ -4,8 +4,6 @@ import (
 	"context"
 	"time"
 
-	"go.temporal.io/sdk/activity"
-
 	"github.com/onejob/onejob"
 )
 
@@ -47,24 +45,36 @@ func (a *Activities) PlanUsageDays(ctx context.Context, w UsageWindow) (UsageDay
 
 // window reads the days, or asks the database for today: there is one clock.
 func (a *Activities) window(ctx context.Context, w UsageWindow) (first, last time.Time, err error) {
-	if w.First == "" && w.Last == "" && w.Days > 0 {
-		last, err = a.Store.Today(ctx)
-		return last.AddDate(0, 0, 1-w.Days), last, err
+	if w.First == "" && w.Last == "" && w.Days != 0 {
+		if last, err = a.Store.Today(ctx); err != nil {
+			return first, last, err
+		}
+		first = last.AddDate(0, 0, 1-w.Days)
+		return first, last, checkWindow(first, last)
 	}
 	first, err = time.Parse(time.DateOnly, w.First)
 	if err == nil {
 		last, err = time.Parse(time.DateOnly, w.Last)
 	}
 	if err != nil {
-		err = onejob.Errorf(onejob.CodeInvalidRequest, "the window has no first and last day like 2026-11-30, nor a number of days: %w", err)
+		return first, last, onejob.Errorf(onejob.CodeInvalidRequest, "the window has no first and last day like 2026-11-30, nor a number of days: %w", err)
 	}
-	return first, last, err
+	return first, last, checkWindow(first, last)
+}
+
+// checkWindow refuses a window without a day: what looks at nothing finds nothing wrong.
+func checkWindow(first, last time.Time) error {
+	if last.Before(first) {
+		return onejob.Errorf(onejob.CodeInvalidRequest, "the window ends on %s, before it begins on %s: it holds no day",
+			last.Format(time.DateOnly), first.Format(time.DateOnly))
+	}
+	return nil
 }
 
 // RebuildUsageDay rebuilds the day of one owner, or where owner is empty of all, and returns
 // how many entries it counted. It may be repeated.
 func (a *Activities) RebuildUsageDay(ctx context.Context, day, owner string) (int, error) {
-	defer beat(ctx)()
+	defer heartbeat(ctx, nothingToTell)()
 	parsed, err := time.Parse(time.DateOnly, day)
 	if err != nil {
 		return 0, TemporalError(onejob.Errorf(onejob.CodeInvalidRequest, "day %q cannot be read: write it like 2026-11-30", day))
@@ -74,25 +84,4 @@ func (a *Activities) RebuildUsageDay(ctx context.Context, day, owner string) (in
 		a.Logger.Info("rebuilt the usage of a day", "day", day, "owner", owner, "entries", entries)
 	}
 	return entries, TemporalError(err)
-}
-
-// beat tells Temporal that the activity lives, while it waits for one long statement, until
-// stop is called.
-func beat(ctx context.Context) (stop func()) {
-	ended := make(chan struct{})
-	gone := make(chan struct{})
-	go func() {
-		defer close(gone)
-		ticker := time.NewTicker(max(activity.GetInfo(ctx).HeartbeatTimeout/3, time.Second))
-		defer ticker.Stop()
-		for {
-			select {
-			case <-ended:
-				return
-			case <-ticker.C:
-				activity.RecordHeartbeat(ctx)
-			}
-		}
-	}()
-	return func() { close(ended); <-gone }
 }

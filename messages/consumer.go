@@ -5,8 +5,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/onejob/onejob"
 )
 
@@ -18,7 +16,11 @@ const (
 	FromNow                   // those that are written from now on
 )
 
+// maxNameBytes bounds groups and topics, as the tables do.
+const maxNameBytes = 100
+
 // Consumer reacts to messages. Its group is its name for ever: claims are kept under it.
+// Group and topics are 1 to 100 bytes by the rules of [onejob.CheckName].
 type Consumer struct {
 	Group  string
 	Topics []string // what it hears; a topic that is left out later stays subscribed
@@ -33,12 +35,12 @@ type Consumer struct {
 	Backoff func(tries int) time.Duration
 
 	// Lock, where given, takes what must be locked before the batch's claims are.
-	Lock func(ctx context.Context, tx pgx.Tx, batch []Message) error
+	Lock func(ctx context.Context, tx Tx, batch []Message) error
 
 	// Apply makes the batch's effect, within the transaction and nowhere else: what is done
 	// outside of it is done again after a failure. The batch is in the order of its keys. If
 	// it fails or panics nothing of it is kept, and its messages are applied one by one.
-	Apply func(ctx context.Context, tx pgx.Tx, batch []Message) error
+	Apply func(ctx context.Context, tx Tx, batch []Message) error
 }
 
 // OrDefault returns the consumer with every choice made.
@@ -60,6 +62,8 @@ func (c Consumer) Check() error {
 		return onejob.Errorf(onejob.CodeMisconfigured, "a consumer of %v has no group: name it, and keep the name", c.Topics)
 	case len(c.Topics) == 0:
 		return onejob.Errorf(onejob.CodeMisconfigured, "consumer %s hears no topic: name those that its messages have", c.Group)
+	case c.checkNames() != nil:
+		return onejob.Errorf(onejob.CodeMisconfigured, "a consumer cannot be subscribed: %w", c.checkNames())
 	case c.Apply == nil:
 		return onejob.Errorf(onejob.CodeMisconfigured, "consumer %s applies nothing: give it Apply", c.Group)
 	case c.Batch < 0 || c.MaxTries < 0 || c.Lease < 0 || c.Loops < 0:
@@ -67,6 +71,15 @@ func (c Consumer) Check() error {
 			c.Group, c.Batch, c.MaxTries, c.Lease, c.Loops)
 	}
 	return nil
+}
+
+// checkNames says which name the tables would refuse.
+func (c Consumer) checkNames() error {
+	err := onejob.CheckName("group", c.Group, maxNameBytes)
+	for _, topic := range c.Topics {
+		err = cmp.Or(err, onejob.CheckName("topic", topic, maxNameBytes))
+	}
+	return err
 }
 
 const (

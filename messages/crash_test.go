@@ -8,8 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/onejob/onejob/messages"
 	"github.com/onejob/onejob/postgres"
 )
@@ -30,7 +28,7 @@ func crashing() messages.Consumer {
 	c := counting()
 	c.MaxTries, c.Lease = 3, 2*time.Second
 	c.Backoff = func(int) time.Duration { return 0 }
-	c.Apply = func(ctx context.Context, tx pgx.Tx, batch []messages.Message) error {
+	c.Apply = func(ctx context.Context, tx messages.Tx, batch []messages.Message) error {
 		if err := addEffects(ctx, tx, batch); err != nil {
 			return err
 		}

@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/onejob/onejob/messages"
@@ -85,7 +84,7 @@ func counting() messages.Consumer {
 	return messages.Consumer{Group: "counting", Topics: []string{topic}, Apply: addEffects}
 }
 
-func addEffects(ctx context.Context, tx pgx.Tx, batch []messages.Message) error {
+func addEffects(ctx context.Context, tx messages.Tx, batch []messages.Message) error {
 	keys := make([]string, len(batch))
 	for i, m := range batch {
 		keys[i] = m.Key

@@ -4,9 +4,12 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/onejob/onejob"
 )
@@ -51,40 +54,48 @@ func Check(consumers []Consumer) error {
 }
 
 // Run subscribes the consumers and applies what comes until ctx ends; then the batches under
-// way are finished. A database that does not answer is waited for. It fails at once if a
-// consumer cannot be run as it stands.
+// way are finished. A database that does not answer is waited for. It fails if a consumer
+// cannot be run as it stands, or the database refuses to subscribe it.
 func (r Runner) Run(ctx context.Context) error {
 	if err := Check(r.Consumers); err != nil {
 		return err
 	}
 	r = r.orDefault()
+	running, ctx := errgroup.WithContext(ctx)
 	work, stop := graceful(ctx, r.Drain)
 	defer stop()
-	var running sync.WaitGroup
 	wakes := &wakes{}
 	for _, c := range r.Consumers {
 		c = c.OrDefault()
-		running.Go(func() {
-			if r.subscribe(ctx, c) {
-				r.runLoops(ctx, work, c, wakes)
+		running.Go(func() error {
+			if err := r.subscribe(ctx, c); err != nil {
+				return err
 			}
+			r.runLoops(ctx, work, c, wakes)
+			return nil
 		})
 	}
-	running.Go(func() { r.listen(ctx, wakes) })
-	running.Wait()
-	return nil
+	running.Go(func() error { r.listen(ctx, wakes); return nil })
+	return running.Wait()
 }
 
-// subscribe tries until it is done or ctx ends, and returns whether it is done.
-func (r Runner) subscribe(ctx context.Context, c Consumer) bool {
+// subscribe tries until it is done or ctx ends. What the database refuses it would refuse
+// again.
+func (r Runner) subscribe(ctx context.Context, c Consumer) error {
 	t := trouble{logger: r.Logger.With("group", c.Group)}
-	for {
+	for ctx.Err() == nil {
 		err := r.Store.Subscribe(ctx, c.Group, c.Topics, c.From)
-		if ctx.Err() != nil || t.over(err) {
-			return ctx.Err() == nil
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err != nil && !errors.Is(err, onejob.ErrServerUnreachable):
+			return fmt.Errorf("group %s cannot hear messages: %w", c.Group, err)
+		case t.over(err):
+			return nil
 		}
 		t.pause(ctx)
 	}
+	return nil
 }
 
 func (r Runner) runLoops(ctx, work context.Context, c Consumer, wakes *wakes) {

@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"go.uber.org/goleak"
 
 	"github.com/onejob/onejob"
@@ -93,7 +92,9 @@ func TestOutageIsToldOnceAndWaitedFor(t *testing.T) {
 	r.tell(t, 10)
 	r.await(t, 10, done)
 	proxy.Refuse()
-	for deadline := time.Now().Add(patience); proxy.Refusals() < 8; {
+	ticker := time.NewTicker(10 * time.Millisecond)
+	defer ticker.Stop()
+	for deadline := time.Now().Add(patience); proxy.Refusals() < 8; <-ticker.C {
 		if time.Now().After(deadline) {
 			t.Fatal("the database is not asked again")
 		}
@@ -131,7 +132,7 @@ func TestBatchUnderWayIsFinishedWhenTheRunnerStops(t *testing.T) {
 	began, finish := make(chan struct{}), make(chan struct{})
 	c := counting()
 	c.Batch = 1
-	c.Apply = func(ctx context.Context, tx pgx.Tx, batch []messages.Message) error {
+	c.Apply = func(ctx context.Context, tx messages.Tx, batch []messages.Message) error {
 		began <- struct{}{}
 		<-finish
 		return addEffects(ctx, tx, batch)
@@ -154,7 +155,7 @@ func TestHungBatchIsLeftAfterTheDrain(t *testing.T) {
 	r := newRig(t)
 	began := make(chan struct{})
 	c := counting()
-	c.Apply = func(ctx context.Context, _ pgx.Tx, _ []messages.Message) error {
+	c.Apply = func(ctx context.Context, _ messages.Tx, _ []messages.Message) error {
 		close(began)
 		<-ctx.Done()
 		return ctx.Err()
@@ -185,17 +186,43 @@ func TestStoppedRunnerLeavesNoGoroutine(t *testing.T) {
 
 func TestConsumerThatCannotRunIsRefused(t *testing.T) {
 	t.Parallel()
-	apply := func(context.Context, pgx.Tx, []messages.Message) error { return nil }
+	apply := func(context.Context, messages.Tx, []messages.Message) error { return nil }
 	for name, consumers := range map[string][]messages.Consumer{
 		"no group":      {{Topics: []string{topic}, Apply: apply}},
 		"no topic":      {{Group: "g", Apply: apply}},
+		"a blank group": {{Group: "  ", Topics: []string{topic}, Apply: apply}},
+		"a blank topic": {{Group: "g", Topics: []string{topic, "\t"}, Apply: apply}},
+		"a long group":  {{Group: strings.Repeat("g", 101), Topics: []string{topic}, Apply: apply}},
+		"a long topic":  {{Group: "g", Topics: []string{strings.Repeat("t", 101)}, Apply: apply}},
 		"no effect":     {{Group: "g", Topics: []string{topic}}},
 		"bad numbers":   {{Group: "g", Topics: []string{topic}, Apply: apply, Batch: -1}},
 		"twice a group": {counting(), counting()},
 	} {
-		if err := (messages.Runner{Consumers: consumers}).Run(t.Context()); !errors.Is(err, onejob.ErrMisconfigured) {
+		if err := messages.Check(consumers); !errors.Is(err, onejob.ErrMisconfigured) {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// refusing is a store that does not take the consumer's subscription.
+type refusing struct{ messages.Store }
+
+func (refusing) Subscribe(context.Context, string, []string, messages.From) error {
+	return onejob.Errorf(onejob.CodeInternal, "it violates a constraint")
+}
+
+func (refusing) Listen(ctx context.Context, _ func()) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+func TestRefusedSubscriptionEndsTheRunner(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	runner := messages.Runner{Store: refusing{}, Consumers: []messages.Consumer{counting()}, Logger: slog.New(slog.DiscardHandler)}
+	if err := runner.Run(ctx); !errors.Is(err, onejob.ErrInternal) || !strings.Contains(err.Error(), "counting") {
+		t.Error(err)
 	}
 }
 

@@ -19,8 +19,8 @@ type Store interface {
 	TakeBatch(ctx context.Context, c Consumer) (Taken, error)
 
 	// ApplyBatch applies those messages that are not done, once, together with their claims.
-	// If that fails each is tried in a transaction of its own, and those that fail then are
-	// put off, or are dead after their last try.
+	// If that fails each is tried in a transaction of its own while the lease lasts, and those
+	// that fail then are put off, or are dead after their last try. The rest comes due.
 	ApplyBatch(ctx context.Context, c Consumer, batch []Message) (Applied, error)
 
 	// Listen calls wake at once and whenever messages were written, until ctx ends or the
@@ -35,6 +35,7 @@ var ErrCannotListen = errors.New("notifications cannot be heard")
 // Backlog is how far behind a group is.
 type Backlog struct {
 	Group   string        `json:"group"`
+	Topics  []string      `json:"topics"` // what it hears
 	Pending int           `json:"pending"`
 	Dead    int           `json:"dead"`
 	Oldest  time.Duration `json:"-"` // the age of the oldest message that is pending; 0: none is

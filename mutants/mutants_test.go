@@ -162,3 +162,17 @@ func mustExist(t *testing.T, mutant string, which tests) {
 		}
 	}
 }
+
+// A mistake that no longer applies guards nothing until somebody runs it.
+func TestEveryPatchApplies(t *testing.T) {
+	t.Parallel()
+	patches, err := filepath.Glob(filepath.Join("patches", "*.patch"))
+	if err != nil || len(patches) == 0 {
+		t.Fatalf("%d patches, %v", len(patches), err)
+	}
+	for _, patch := range patches {
+		if out, err := git(t.Context(), "..", "apply", "--check", filepath.Join("mutants", patch)); err != nil {
+			t.Errorf("%s: %v\n%s", patch, err, out)
+		}
+	}
+}

@@ -10,6 +10,7 @@ var messageChecks = []auditCheck{
 	{"messages_without_claim", SeverityDifference, messagesWithoutClaim},
 	{"claims_overdue", SeverityDifference, claimsOverdue},
 	{"dead_letters", SeverityDifference, deadLetters},
+	{"deliveries_overdue", SeverityDifference, deliveriesOverdue},
 	{"entries_without_message", SeverityDifference, entriesWithoutMessage},
 	{"messages_without_entry", SeverityDifference, messagesWithoutEntry},
 }
@@ -64,6 +65,15 @@ const deadLetters = `
 		format('%s gave %s up after %s tries: %s', i.consumer_group, i.message_key, i.tries, i.last_error) AS says
 	FROM inbox i WHERE i.state = 'dead' AND ($1::text = '' OR i.owner_id = $1)
 	ORDER BY i.consumer_group, i.message_key`
+
+// deliveriesOverdue finds webhooks that nobody tries to send. One that waits for its next try,
+// or for its turn at a slow receiver within the patience, is none.
+const deliveriesOverdue = `
+	SELECT json_build_object('delivery', d.id::text, 'message', d.message_key, 'owner', d.owner_id, 'tries', d.tries::text) AS ids,
+		format('webhook delivery %s of %s is due since %s and was tried %s times', d.id, d.message_key, d.next_try_at, d.tries) AS says
+	FROM webhook_deliveries d
+	WHERE d.state = 'pending' AND ($1::text = '' OR d.owner_id = $1) AND d.next_try_at < now() - $4::interval
+	ORDER BY d.id`
 
 // entriesWithoutMessage lets those be whose message retention may have taken.
 const entriesWithoutMessage = `

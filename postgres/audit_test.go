@@ -217,6 +217,15 @@ var breaks = map[string]struct {
 		sql: []string{claimed("state, tries", "'dead', 10")},
 		ids: map[string]string{"group": "webhooks", "message": "job.failed:x", "owner": "owner-2", "tries": "10"},
 	},
+	"deliveries_overdue": {
+		sql: []string{
+			`INSERT INTO outbox (message_key, owner_id, topic, payload) VALUES ('job.failed:y', 'owner-2', 'job.failed', '{}')`,
+			`DELETE FROM inbox WHERE message_key = 'job.failed:y'`, `DELETE FROM subscriptions WHERE topic = 'job.failed'`,
+			`INSERT INTO webhook_deliveries (message_key, owner_id, url, next_try_at)
+			 SELECT 'job.failed:y', 'owner-2', 'https://x.example', now() - interval '1 hour'`,
+		},
+		ids: map[string]string{"message": "job.failed:y", "owner": "owner-2", "tries": "0"},
+	},
 	"entries_without_message": {
 		sql: []string{`INSERT INTO ledger (source, owner_id, kind, amount, currency, recorded_by) VALUES ('ledger.topup:x', 'owner-2', 'topup', 5, 'USD', 'fixture')`},
 		ids: map[string]string{"message": "ledger.topup:x", "owner": "owner-2"},

@@ -73,17 +73,25 @@ func (s *Store) redrive(ctx context.Context, which string, args ...any) (n int, 
 	return n, err
 }
 
+// setDiscarded gives claims up; $3 says by whom and why.
+const setDiscarded = `
+	UPDATE inbox SET state = 'done', done_at = clock_timestamp(), done_by = 'discarded',
+		last_error = $3 || coalesce('; it had failed with: ' || left(last_error, 400), '')`
+
+// discarded returns who gave a claim up and why, as it is kept.
+func discarded(by, reason string) (string, error) {
+	return "discarded by " + by + ": " + reason, onejob.CheckSaid(by, reason)
+}
+
 // DiscardIfDead gives the group's dead letter up: it is never applied. Who said so and why is
 // kept before what failed. It fails with [onejob.ErrNotFound] if it is no dead letter, and
 // with [onejob.ErrInvalidRequest] as [onejob.CheckSaid] does.
 func (s *Store) DiscardIfDead(ctx context.Context, group, key, by, reason string) error {
-	if err := onejob.CheckSaid(by, reason); err != nil {
+	said, err := discarded(by, reason)
+	if err != nil {
 		return err
 	}
-	tag, err := s.pool.Exec(ctx, `
-		UPDATE inbox SET state = 'done', done_at = clock_timestamp(), done_by = 'discarded',
-			last_error = $3 || coalesce('; it had failed with: ' || left(last_error, 400), '')
-		WHERE `+byClaim+` AND state = 'dead'`, planned, group, []string{key}, "discarded by "+by+": "+reason)
+	tag, err := s.pool.Exec(ctx, setDiscarded+` WHERE `+byClaim+` AND state = 'dead'`, planned, group, []string{key}, said)
 	if err == nil && tag.RowsAffected() == 0 {
 		return onejob.Errorf(onejob.CodeNotFound, noDeadLetter, group, key)
 	}

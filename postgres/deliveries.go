@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/onejob/onejob"
+	"github.com/onejob/onejob/messages"
 )
 
 // DeliveryState is how far a delivery is.
@@ -23,7 +24,7 @@ const (
 // FanOutOnce writes the deliveries of the messages in their consumer's transaction: one to each
 // enabled endpoint of the owner that was there when it happened and wants the topic, and one to
 // the job's own callback_url. Those that are written stay as they are.
-func FanOutOnce(ctx context.Context, tx pgx.Tx, messageKeys []string) error {
+func FanOutOnce(ctx context.Context, tx messages.Tx, messageKeys []string) error {
 	_, err := tx.Exec(ctx, `
 		INSERT INTO webhook_deliveries (message_key, owner_id, endpoint_id, url)
 		SELECT o.message_key, o.owner_id, e.id, e.url

@@ -115,6 +115,7 @@ func (s *Store) Deliver(ctx context.Context, c messages.Consumer, keys ...string
 // ApplyBatch implements [messages.Store].
 func (s *Store) ApplyBatch(ctx context.Context, c messages.Consumer, batch []messages.Message) (applied messages.Applied, err error) {
 	c = c.OrDefault()
+	end := time.Now().Add(c.Lease)
 	applied, err = s.applyTogether(ctx, c, batch)
 	failure, failed := errors.AsType[*effectError](err)
 	switch {
@@ -123,11 +124,26 @@ func (s *Store) ApplyBatch(ctx context.Context, c messages.Consumer, batch []mes
 	case len(batch) == 1:
 		return s.recordFailure(ctx, c, batch[0], failure)
 	}
+	return s.applyEach(ctx, c, batch, end)
+}
+
+// applyEach applies the messages one by one until the batch's lease ends: then others may have
+// been handed them. What is left comes due by itself, and is not to blame for what took so long.
+func (s *Store) applyEach(ctx context.Context, c messages.Consumer, batch []messages.Message, end time.Time) (applied messages.Applied, err error) {
 	for i := range batch {
-		one, err := s.ApplyBatch(ctx, c, batch[i:i+1])
+		rest := c
+		if rest.Lease = time.Until(end).Truncate(time.Millisecond); rest.Lease <= 0 {
+			return applied, nil
+		}
+		one, err := s.applyTogether(ctx, rest, batch[i:i+1])
+		if failure, failed := errors.AsType[*effectError](err); failed && time.Now().Before(end) {
+			one, err = s.recordFailure(ctx, c, batch[i], failure)
+		} else if failed {
+			return applied, nil
+		}
 		applied.Add(one)
 		if err != nil {
-			return applied, err
+			return applied, translate("apply messages", err)
 		}
 	}
 	return applied, nil
@@ -177,7 +193,7 @@ func applyIn(ctx context.Context, tx pgx.Tx, c messages.Consumer, batch []messag
 			return applied, err
 		}
 	}
-	open, err := lockClaims(ctx, tx, c.Group, batch)
+	open, transaction, err := lockClaims(ctx, tx, c.Group, batch)
 	if err != nil {
 		return applied, err
 	}
@@ -187,6 +203,9 @@ func applyIn(ctx context.Context, tx pgx.Tx, c messages.Consumer, batch []messag
 		}
 	}
 	if err := apply(ctx, tx, c, open); err != nil {
+		return applied, err
+	}
+	if err := checkStillIn(ctx, tx, transaction); err != nil {
 		return applied, err
 	}
 	applied.Done = len(open)
@@ -203,34 +222,40 @@ func apply(ctx context.Context, tx pgx.Tx, c messages.Consumer, open []messages.
 	return c.Apply(ctx, heldTx{tx}, open)
 }
 
-// heldTx is the transaction as consumers get it: it ends with the claims and not before.
-type heldTx struct{ pgx.Tx }
+// heldTx is the transaction as consumers get it, and nothing more.
+type heldTx struct{ messages.Tx }
 
-var errHeld = onejob.Errorf(onejob.CodeInternal, "a consumer does not end its transaction: its claims commit with it")
+// checkStillIn fails if the transaction is not the one that locked the claims: a consumer
+// ended it by a statement, and what is marked now would not commit with the effect.
+func checkStillIn(ctx context.Context, tx pgx.Tx, transaction string) error {
+	var still bool
+	err := tx.QueryRow(ctx, `SELECT pg_current_xact_id()::text = $1`, transaction).Scan(&still)
+	if err == nil && !still {
+		err = onejob.Errorf(onejob.CodeInternal, "the consumer ended its transaction: leave that out, its claims commit with it")
+	}
+	return err
+}
 
-func (heldTx) Commit(context.Context) error   { return errHeld }
-func (heldTx) Rollback(context.Context) error { return errHeld }
-
-// lockClaims locks the claims that are still pending, and returns their messages.
-func lockClaims(ctx context.Context, tx pgx.Tx, group string, batch []messages.Message) ([]messages.Message, error) {
+// lockClaims locks the claims that are still pending, and returns their messages and which
+// transaction it is that has them.
+func lockClaims(ctx context.Context, tx pgx.Tx, group string, batch []messages.Message) (open []messages.Message, transaction string, err error) {
 	rows, err := tx.Query(ctx, `
-		SELECT message_key FROM inbox WHERE `+byClaim+` AND state = 'pending' ORDER BY message_key FOR UPDATE`,
+		SELECT message_key, pg_current_xact_id()::text FROM inbox WHERE `+byClaim+` AND state = 'pending' ORDER BY message_key FOR UPDATE`,
 		planned, group, keysOf(batch))
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	pending := map[string]bool{}
 	var key string
-	if _, err := pgx.ForEachRow(rows, []any{&key}, func() error { pending[key] = true; return nil }); err != nil {
-		return nil, err
+	if _, err := pgx.ForEachRow(rows, []any{&key, &transaction}, func() error { pending[key] = true; return nil }); err != nil {
+		return nil, "", err
 	}
-	var open []messages.Message
 	for _, m := range batch {
 		if pending[m.Key] {
 			open = append(open, m)
 		}
 	}
-	return open, nil
+	return open, transaction, nil
 }
 
 // countDuplicates counts the delivery at those of the batch that are not open because they

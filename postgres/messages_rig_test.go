@@ -9,8 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/onejob/onejob/messages"
 )
 
@@ -36,7 +34,7 @@ func (r rig) exec(t testing.TB, sql string, args ...any) {
 func counting(then ...func([]messages.Message) error) messages.Consumer {
 	return messages.Consumer{
 		Group: "counting-" + rand.Text(), Topics: []string{testTopic}, Backoff: func(int) time.Duration { return 0 },
-		Apply: func(ctx context.Context, tx pgx.Tx, batch []messages.Message) error {
+		Apply: func(ctx context.Context, tx messages.Tx, batch []messages.Message) error {
 			for _, m := range batch {
 				if _, err := tx.Exec(ctx, `INSERT INTO effects VALUES ($1)`, m.Key); err != nil {
 					return err

@@ -241,23 +241,14 @@ func TestFailedEffectLeavesNothing(t *testing.T) {
 		"error":  counting(func([]messages.Message) error { return errors.New("no\x00 \xff") }),
 		"panic":  counting(func([]messages.Message) error { panic("oh") }),
 		"longer": counting(func([]messages.Message) error { return errors.New(strings.Repeat("é", 5000)) }),
-		"swallowed": consuming(func(ctx context.Context, tx pgx.Tx) error {
+		"swallowed": consuming(func(ctx context.Context, tx messages.Tx) error {
 			_, _ = tx.Exec(ctx, `SELECT 1 / 0`)
 			return nil
 		}),
-		"commits early": consuming(func(ctx context.Context, tx pgx.Tx) error { return tx.Commit(ctx) }),
-		"refused at the commit": consuming(func(ctx context.Context, tx pgx.Tx) error {
+		"refused at the commit": consuming(func(ctx context.Context, tx messages.Tx) error {
 			_, err := tx.Exec(ctx, `INSERT INTO ledger (source, owner_id, kind, amount, currency, recorded_by) VALUES ($1, 'o', 'topup', 1, 'USD', 'hand')`, rand.Text())
 			return err
 		}),
-		"longer than its lease": leased(200*time.Millisecond, consuming(func(ctx context.Context, tx pgx.Tx) error {
-			<-ctx.Done()
-			return ctx.Err()
-		})),
-		"asleep longer than its lease": leased(200*time.Millisecond, consuming(func(ctx context.Context, tx pgx.Tx) error {
-			_, err := tx.Exec(ctx, `SELECT pg_sleep(60)`)
-			return err
-		})),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -278,10 +269,91 @@ func TestFailedEffectLeavesNothing(t *testing.T) {
 	}
 }
 
-func consuming(then func(context.Context, pgx.Tx) error) messages.Consumer {
+// A message alone is to blame for a lease that ran out; those of a batch come due, alone.
+func TestBatchThatFailsIsLeftAtItsLeasesEnd(t *testing.T) {
+	t.Parallel()
+	for name, outlast := range map[string]func(context.Context, messages.Tx) error{
+		"waits": func(ctx context.Context, _ messages.Tx) error { <-ctx.Done(); return ctx.Err() },
+		"asleep": func(ctx context.Context, tx messages.Tx) error {
+			_, err := tx.Exec(ctx, `SELECT pg_sleep(60)`)
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newMessagesRig(t)
+			c := r.subscribed(t, leased(200*time.Millisecond, consuming(outlast)))
+			r.tell(t, 3)
+			if applied := r.apply(t, c, r.take(t, c)); applied != (messages.Applied{}) {
+				t.Errorf("%+v", applied)
+			}
+			if n := r.count(t, `SELECT count(*) FROM inbox WHERE state = 'pending' AND tries = 1 AND last_error IS NULL`); n != 3 {
+				t.Errorf("%d of 3 messages are left to come due", n)
+			}
+			r.leaseOver(t, c.Group)
+			if batch := r.take(t, c); len(batch) != 1 || r.apply(t, c, batch).Failed != 1 {
+				t.Errorf("%+v", batch)
+			}
+			r.mustHaveEffects(t)
+		})
+	}
+}
+
+// The batch fails at once, and its first message alone takes what is left of the lease.
+func TestMessagesBehindASlowOneKeepTheirTries(t *testing.T) {
+	t.Parallel()
+	r := newMessagesRig(t)
+	var calls int
+	c := leased(200*time.Millisecond, consuming(func(ctx context.Context, _ messages.Tx) error {
+		if calls++; calls > 1 {
+			<-ctx.Done()
+		}
+		return errors.New("no")
+	}))
+	r.subscribed(t, c)
+	r.tell(t, 5)
+	r.apply(t, c, r.take(t, c))
+	if n := r.count(t, `SELECT count(*) FROM inbox WHERE state = 'pending' AND tries = 1`); calls != 2 || n != 5 {
+		t.Errorf("applied %d times, %d of 5 messages were tried once", calls, n)
+	}
+}
+
+func TestConsumerCannotEndItsTransaction(t *testing.T) {
+	t.Parallel()
+	for _, statement := range []string{"COMMIT", "ROLLBACK", "COMMIT AND CHAIN", "ROLLBACK AND CHAIN"} {
+		t.Run(statement, func(t *testing.T) {
+			t.Parallel()
+			r := newMessagesRig(t)
+			c := r.subscribed(t, consuming(func(ctx context.Context, tx messages.Tx) error {
+				_, err := tx.Exec(ctx, statement)
+				return err
+			}))
+			r.tell(t, 1)
+			if applied := r.apply(t, c, r.take(t, c)); applied.Done != 0 || !strings.Contains(applied.Reason, "ended its transaction") {
+				t.Errorf("%+v", applied)
+			}
+			if r.claims(t, c.Group, "done") != 0 {
+				t.Error("it is done")
+			}
+		})
+	}
+	c := counting()
+	c.Apply = func(_ context.Context, tx messages.Tx, _ []messages.Message) error {
+		if _, whole := tx.(interface{ Conn() *pgx.Conn }); whole {
+			t.Error("the consumer gets the connection")
+		}
+		return nil
+	}
+	r := newMessagesRig(t)
+	r.subscribed(t, c)
+	r.tell(t, 1)
+	r.applyAll(t, c)
+}
+
+func consuming(then func(context.Context, messages.Tx) error) messages.Consumer {
 	c := counting()
 	first := c.Apply
-	c.Apply = func(ctx context.Context, tx pgx.Tx, batch []messages.Message) error {
+	c.Apply = func(ctx context.Context, tx messages.Tx, batch []messages.Message) error {
 		return errors.Join(first(ctx, tx, batch), then(ctx, tx))
 	}
 	return c
@@ -324,7 +396,7 @@ func TestEffectAndClaimCommitTogether(t *testing.T) {
 func TestRolledBackBatchIsNoFailureOfItsMessages(t *testing.T) {
 	t.Parallel()
 	r := newMessagesRig(t)
-	c := consuming(func(ctx context.Context, tx pgx.Tx) error {
+	c := consuming(func(ctx context.Context, tx messages.Tx) error {
 		_, err := tx.Exec(ctx, `DO $$ BEGIN RAISE deadlock_detected; END $$`)
 		return err
 	})

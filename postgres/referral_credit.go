@@ -3,8 +3,6 @@ package postgres
 import (
 	"context"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/onejob/onejob/messages"
 )
 
@@ -12,7 +10,7 @@ import (
 // whatever is charged later or at the same moment, since the entry's source is the referee.
 var referralCredit = messages.Consumer{
 	Group: "referral_credit", Topics: []string{"job.charge"},
-	Apply: func(ctx context.Context, tx pgx.Tx, batch []messages.Message) error {
+	Apply: func(ctx context.Context, tx messages.Tx, batch []messages.Message) error {
 		var charged []string
 		for _, m := range batch {
 			charged = append(charged, m.Owner)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/onejob/onejob"
 	"github.com/onejob/onejob/messages"
 )
 
@@ -74,14 +75,61 @@ func (s *Store) claimBacklog(ctx context.Context, group string) (more bool, err 
 	return more, err
 }
 
-// Prune deletes messages that are older than that and done by every group that hears of them,
-// at most limit, and their claims with them. It returns how many it deleted.
+// Unsubscribe ends what the group hears, and gives up what it has not done: its pending claims
+// and its dead letters, of which it returns the number. Who said so and why is kept at each.
+// A worker that still has the consumer subscribes it again when it starts. It fails with
+// [onejob.ErrNotFound] if there is nothing of the group to end, with
+// [onejob.ErrInvalidRequest] for more than 2048 bytes, and with [onejob.ErrServerUnreachable]
+// if writers of messages, or the group's consumers, are not done in time.
+func (s *Store) Unsubscribe(ctx context.Context, group, by, reason string) (given int, err error) {
+	said, err := discarded(by, reason)
+	if err != nil {
+		return 0, err
+	}
+	err = pgx.BeginTxFunc(ctx, s.pool, subscribeTx, func(tx pgx.Tx) error {
+		given, err = unsubscribe(ctx, tx, group, said)
+		return err
+	})
+	return given, translate("end the subscription of group "+group, err)
+}
+
+// unsubscribe gives up what there is before it keeps writers away, and then the little that
+// they wrote meanwhile: writers that are there before the lock have seen the subscriptions.
+func unsubscribe(ctx context.Context, tx pgx.Tx, group, said string) (int, error) {
+	before, err := discardOpen(ctx, tx, group, said)
+	if err != nil {
+		return 0, err
+	}
+	if _, err := tx.Exec(ctx, `LOCK TABLE outbox IN SHARE ROW EXCLUSIVE MODE`); err != nil {
+		return 0, err
+	}
+	ended, err := tx.Exec(ctx, `DELETE FROM subscriptions WHERE consumer_group = $1`, group)
+	if err != nil {
+		return 0, err
+	}
+	meanwhile, err := discardOpen(ctx, tx, group, said)
+	if err == nil && ended.RowsAffected() == 0 && before+meanwhile == 0 {
+		err = onejob.Errorf(onejob.CodeNotFound, "group %s hears nothing and has nothing to do: see 'onejob consumer list'", group)
+	}
+	return before + meanwhile, err
+}
+
+// discardOpen gives up the group's claims that are not done.
+func discardOpen(ctx context.Context, tx pgx.Tx, group, said string) (int, error) {
+	tag, err := tx.Exec(ctx, setDiscarded+` WHERE consumer_group = $1 AND state = ANY ($2)`, planned, group, []string{"pending", "dead"}, said)
+	return int(tag.RowsAffected()), err
+}
+
+// Prune deletes messages that are older than that, done by every group that hears of them and
+// told to every receiver, at most limit, and with them their claims and their deliveries. It
+// returns how many it deleted.
 func (s *Store) Prune(ctx context.Context, olderThan time.Duration, limit int) (int, error) {
 	tag, err := s.pool.Exec(ctx, `
 		DELETE FROM outbox WHERE message_key IN (
 			SELECT m.message_key FROM outbox m
 			WHERE m.created_at < now() - $1::bigint * interval '1 millisecond'
 			  AND NOT EXISTS (SELECT FROM inbox i WHERE i.message_key = m.message_key AND i.state <> 'done')
+			  AND NOT EXISTS (SELECT FROM webhook_deliveries d WHERE d.message_key = m.message_key AND d.state = 'pending')
 			  AND NOT EXISTS (SELECT FROM subscriptions s WHERE s.topic = m.topic AND s.backlog IS NOT NULL)
 			ORDER BY m.created_at LIMIT $2 FOR UPDATE SKIP LOCKED)`, planned, milliseconds(olderThan), limit)
 	return int(tag.RowsAffected()), translate("delete old messages", err)

@@ -11,7 +11,9 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/onejob/onejob"
 	"github.com/onejob/onejob/messages"
+	"github.com/onejob/onejob/postgres"
 )
 
 func TestGroupHearsFromTheBeginningOrFromNow(t *testing.T) {
@@ -66,7 +68,9 @@ func TestNoMessageIsMissedByWhoSubscribesWhileItIsWritten(t *testing.T) {
 // await waits until the query yields something else than 0.
 func (r rig) await(t testing.TB, what, sql string, args ...any) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); r.count(t, sql, args...) == 0; {
+	ticker := time.NewTicker(10 * time.Millisecond)
+	defer ticker.Stop()
+	for deadline := time.Now().Add(patience); r.count(t, sql, args...) == 0; <-ticker.C {
 		if time.Now().After(deadline) {
 			t.Fatalf("%s: it did not happen", what)
 		}
@@ -215,6 +219,77 @@ func TestMessageThatANewGroupHasYetToClaimIsKept(t *testing.T) {
 	r.exec(t, `INSERT INTO subscriptions (consumer_group, topic, backlog) VALUES ('new', $1, '')`, testTopic)
 	if n, err := r.store.Prune(t.Context(), time.Hour, 100); err != nil || n != 0 {
 		t.Errorf("%d deleted, %v", n, err)
+	}
+}
+
+func TestEndedSubscriptionLeavesNothingBehind(t *testing.T) {
+	t.Parallel()
+	r := newMessagesRig(t)
+	c, other := r.subscribed(t, counting()), r.subscribed(t, counting())
+	keys := r.tell(t, 4)
+	r.exec(t, `UPDATE inbox SET next_try_at = now() - interval '1 day', tries = 1 WHERE message_key = $1 AND consumer_group = $2`, keys[0], c.Group)
+	r.exec(t, `UPDATE inbox SET state = 'dead', last_error = 'no' WHERE message_key = $1 AND consumer_group = $2`, keys[1], c.Group)
+	if _, err := r.store.Deliver(t.Context(), c, keys[2]); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := r.store.Unsubscribe(t.Context(), c.Group, "ana", "no longer needed"); err != nil || n != 3 {
+		t.Errorf("%d claims given up, %v", n, err)
+	}
+	r.tell(t, 1)
+	if r.claims(t, c.Group, "done") != 4 || r.claims(t, c.Group, "pending") != 0 || r.claims(t, c.Group, "dead") != 0 {
+		t.Error("the group has something to do")
+	}
+	if n := r.claims(t, other.Group, "pending"); n != 5 {
+		t.Errorf("another group has %d of 5 messages to do", n)
+	}
+	if n := r.count(t, `SELECT count(*) FROM inbox WHERE done_by = 'discarded' AND starts_with(last_error, 'discarded by ana: no longer needed')`); n != 3 {
+		t.Errorf("%d claims say who gave them up and why", n)
+	}
+	audit, err := r.store.Audit(t.Context(), postgres.AuditScope{}, nil)
+	if err != nil || audit.Differences != 0 {
+		t.Errorf("%+v, %v", audit, err)
+	}
+	_, err = r.store.Unsubscribe(t.Context(), c.Group, "ana", "again")
+	mustBe(t, err, onejob.ErrNotFound)
+}
+
+// A writer that has seen the subscription writes its claim after the first look at them.
+func TestMessageUnderWayWhenASubscriptionEndsIsGivenUpToo(t *testing.T) {
+	t.Parallel()
+	r := newMessagesRig(t)
+	c := r.subscribed(t, counting())
+	writer, err := r.hand.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := writer.Exec(t.Context(), tellMessages, []string{testTopic + ":late"}, "o", testTopic); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() {
+		_, err := r.store.Unsubscribe(t.Context(), c.Group, "ana", "no longer needed")
+		ended <- err
+	}()
+	r.await(t, "the end waits for the writer", `SELECT count(*) FROM pg_locks WHERE relation = 'outbox'::regclass AND NOT granted`)
+	if err := writer.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-ended; err != nil || r.claims(t, c.Group, "pending") != 0 || r.claims(t, c.Group, "done") != 1 {
+		t.Errorf("the late message is still to be done: %v", err)
+	}
+}
+
+func TestMessageWithAWebhookToSendIsKept(t *testing.T) {
+	t.Parallel()
+	r := newMessagesRig(t)
+	r.exec(t, `INSERT INTO outbox (message_key, owner_id, topic, payload, created_at) SELECT 'job.failed:' || n, 'o', 'job.failed', '{}', now() - interval '9 days' FROM generate_series(1, 3) n`)
+	r.exec(t, `INSERT INTO webhook_deliveries (message_key, owner_id, url, state, done_at) VALUES
+		('job.failed:1', 'o', 'https://x.example', 'pending', NULL), ('job.failed:2', 'o', 'https://x.example', 'dead', NULL), ('job.failed:3', 'o', 'https://x.example', 'done', now())`)
+	if n, err := r.store.Prune(t.Context(), time.Hour, 100); err != nil || n != 2 {
+		t.Errorf("%d deleted, %v", n, err)
+	}
+	if n := r.count(t, `SELECT count(*) FROM webhook_deliveries WHERE state = 'pending'`); n != 1 {
+		t.Errorf("%d deliveries are still to be made", n)
 	}
 }
 

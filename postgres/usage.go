@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/onejob/onejob/messages"
 )
 
@@ -28,7 +26,7 @@ func (s summary) consumer() messages.Consumer {
 	add := s.add()
 	return messages.Consumer{
 		Group: s.table, Topics: bookedTopics, Lock: lockUsageDays,
-		Apply: func(ctx context.Context, tx pgx.Tx, batch []messages.Message) error {
+		Apply: func(ctx context.Context, tx messages.Tx, batch []messages.Message) error {
 			_, err := tx.Exec(ctx, add, planned, keysOf(batch))
 			return err
 		},
@@ -50,12 +48,12 @@ func (s summary) add() string {
 }
 
 // usageDayKey is the advisory lock of a day of the summaries: shared by consumers, held alone
-// by the rebuild.
-const usageDayKey = `hashtextextended('onejob usage ' || day::text, 0)`
+// by the rebuild. It is the same whatever the session's DateStyle is.
+const usageDayKey = `hashtextextended('onejob usage ' || to_char(day, 'YYYY-MM-DD'), 0)`
 
 // lockUsageDays keeps the rebuild out of the days that the batch adds to, one day after the
 // other.
-func lockUsageDays(ctx context.Context, tx pgx.Tx, batch []messages.Message) error {
+func lockUsageDays(ctx context.Context, tx messages.Tx, batch []messages.Message) error {
 	_, err := tx.Exec(ctx, `
 		SELECT pg_advisory_xact_lock_shared(`+usageDayKey+`)
 		FROM (SELECT DISTINCT day FROM ledger WHERE source = ANY ($1) ORDER BY day) days`, planned, keysOf(batch))

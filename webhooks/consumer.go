@@ -3,8 +3,6 @@ package webhooks
 import (
 	"context"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/onejob/onejob/messages"
 	"github.com/onejob/onejob/postgres"
 )
@@ -17,7 +15,7 @@ var Consumer = messages.Consumer{
 	Group:  "webhooks",
 	Topics: Topics,
 	From:   messages.FromBeginning,
-	Apply: func(ctx context.Context, tx pgx.Tx, batch []messages.Message) error {
+	Apply: func(ctx context.Context, tx messages.Tx, batch []messages.Message) error {
 		keys := make([]string, len(batch))
 		for i, message := range batch {
 			keys[i] = message.Key

@@ -30,9 +30,13 @@ type webhook struct {
 	secrets []string
 }
 
-// body is the same in every try, byte by byte.
-func (w webhook) body() []byte {
-	return fmt.Appendf(nil, `{"type":%q,"timestamp":%q,"data":%s}`, w.topic, w.at.UTC().Format(time.RFC3339Nano), w.payload)
+// body is the same in every try, byte by byte: the payload goes in as it was written.
+func (w webhook) body() ([]byte, error) {
+	topic, err := json.Marshal(w.topic)
+	if err != nil {
+		return nil, err
+	}
+	return fmt.Appendf(nil, `{"type":%s,"timestamp":"%s","data":%s}`, topic, w.at.UTC().Format(time.RFC3339Nano), w.payload), nil
 }
 
 // signatures returns the webhook-signature of the body, one by each secret.
@@ -54,7 +58,10 @@ func (w webhook) signatures(at time.Time, body []byte) (string, error) {
 
 // request returns the signed request of a try at that time.
 func (w webhook) request(ctx context.Context, to string, at time.Time) (*http.Request, error) {
-	body := w.body()
+	body, err := w.body()
+	if err != nil {
+		return nil, err
+	}
 	signatures, err := w.signatures(at, body)
 	if err != nil {
 		return nil, err

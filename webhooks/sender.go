@@ -11,14 +11,14 @@ import (
 	"github.com/onejob/onejob/postgres"
 )
 
-// Options are what a sender works with. Store and Logger must be set.
+// Options are what a sender works with. Store must be set.
 type Options struct {
 	Store *postgres.Store
 	Policy
 	Every       time.Duration // default 1 s; how often it looks for what is due
 	AtOnce      int           // default 64; tries in flight
 	PerReceiver int           // default 4; of these to one endpoint, or to the callback_urls of one host
-	Logger      *slog.Logger
+	Logger      *slog.Logger  // default [slog.Default]
 }
 
 // Sender sends what is due. Any number of them share the work.
@@ -37,6 +37,7 @@ func NewSender(o Options) *Sender {
 	o.Every = cmp.Or(o.Every, time.Second)
 	o.AtOnce = cmp.Or(o.AtOnce, 64)
 	o.PerReceiver = cmp.Or(o.PerReceiver, 4)
+	o.Logger = cmp.Or(o.Logger, slog.Default())
 	o.Timeout = cmp.Or(o.Timeout, DefaultTimeout)
 	return &Sender{Options: o, client: o.Policy.client(), flying: map[string]int{}, landed: make(chan struct{}, 1)}
 }
@@ -47,10 +48,11 @@ func (s *Sender) Run(ctx context.Context) {
 	defer tick.Stop()
 	defer s.client.CloseIdleConnections()
 	defer s.flights.Wait()
+	failures := 0 // in a row
 	for ctx.Err() == nil {
 		started, err := s.startDue(ctx)
-		if err != nil && ctx.Err() == nil {
-			s.Logger.Warn("cannot look for webhooks now", "error", err)
+		if ctx.Err() == nil {
+			failures = s.tell(err, failures)
 		}
 		if started > 0 {
 			continue
@@ -61,6 +63,21 @@ func (s *Sender) Run(ctx context.Context) {
 		case <-s.landed:
 		}
 	}
+}
+
+// tell tells once that the database does not answer and once that it does again. It returns
+// how many looks in a row have failed.
+func (s *Sender) tell(err error, failures int) int {
+	switch {
+	case err == nil && failures > 0:
+		s.Logger.Info("webhooks are looked for again", "failures", failures)
+	case err != nil && failures == 0:
+		s.Logger.Warn("cannot look for webhooks; it is tried again and again", "error", err)
+	}
+	if err == nil {
+		return 0
+	}
+	return failures + 1
 }
 
 // SendDue makes one try of what is due, as much as may be in flight at once, and waits for it.

@@ -190,7 +190,7 @@ func TestAnswerWithoutEndIsReadNoFurtherThanNeeded(t *testing.T) {
 	if d := r.delivery(t); d.State != postgres.DeliveryDone {
 		t.Errorf("%+v", d)
 	}
-	if n := <-written; n > 64<<20 {
+	if n := <-written; n > 8<<20 {
 		t.Errorf("it read on: %d bytes were written", n)
 	}
 }

@@ -24,7 +24,7 @@ func (w *Worker) limitedWorker(p provider.Provider) (worker.Worker, error) {
 	if err != nil {
 		return nil, err
 	}
-	options.OnFatalError = w.giveUp
+	options.OnFatalError = w.giveUpTemporal
 	options.DisableWorkflowWorker = true
 	options.MaxConcurrentActivityTaskPollers = limitedPollers
 	options.TaskQueueActivitiesPerSecond = p.Limits.PerSecond

@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -33,7 +34,7 @@ func (w *Worker) carryMessages(ctx context.Context) {
 			Store: w.config.Store, Consumers: w.config.consumers(), Observer: w.config.Metrics, Drain: w.config.Drain, Logger: w.config.Logger,
 		}
 		if err := runner.Run(ctx); err != nil {
-			w.giveUp(err) // New has checked the consumers
+			w.giveUp(fmt.Errorf("messages are not carried: %w", err))
 		}
 	})
 	running.Go(func() { w.pruneUntil(ctx) })
@@ -73,11 +74,16 @@ func (w *Worker) prune(ctx context.Context) error {
 type messageMetrics struct {
 	pending, oldest, dead       *prometheus.GaugeVec   // of the whole database, not of this worker
 	applied, duplicates, failed *prometheus.CounterVec // of this worker
+
+	webhooksPending, webhooksOldest, webhooksDead prometheus.Gauge // of the whole database
 }
 
 func newMessageMetrics() messageMetrics {
 	gauge := func(name, help string) *prometheus.GaugeVec {
 		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, []string{"group"})
+	}
+	webhook := func(name, help string) prometheus.Gauge {
+		return prometheus.NewGauge(prometheus.GaugeOpts{Name: name, Help: help})
 	}
 	counter := func(name, help string) *prometheus.CounterVec {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, []string{"group"})
@@ -89,11 +95,16 @@ func newMessageMetrics() messageMetrics {
 		applied:    counter("onejob_messages_applied_total", "Messages that this worker applied."),
 		duplicates: counter("onejob_messages_duplicates_total", "Deliveries at this worker of messages that were done before."),
 		failed:     counter("onejob_messages_failed_total", "Tries that failed at this worker."),
+
+		webhooksPending: webhook("onejob_webhooks_pending", "Webhooks that are still to be sent, in the whole database; 100000 stands for more too."),
+		webhooksOldest:  webhook("onejob_webhooks_oldest_seconds", "Age of the oldest message of which somebody is still to be told."),
+		webhooksDead:    webhook("onejob_webhooks_dead", "Webhooks that were given up, in the whole database; 100000 stands for more too."),
 	}
 }
 
 func (m messageMetrics) collectors() []prometheus.Collector {
-	return []prometheus.Collector{m.pending, m.oldest, m.dead, m.applied, m.duplicates, m.failed}
+	return []prometheus.Collector{m.pending, m.oldest, m.dead, m.applied, m.duplicates, m.failed,
+		m.webhooksPending, m.webhooksOldest, m.webhooksDead}
 }
 
 // MessagesApplied implements [messages.Observer].
@@ -114,6 +125,16 @@ func (m *Metrics) setBacklogs(backlogs []messages.Backlog) {
 	}
 }
 
+// countEvery is in how many turns of the reconciler a worker counts the messages of the whole
+// database once: by default that is every 30 s.
+const countEvery = 6
+
+func (m *Metrics) setWebhooks(b messages.Backlog) {
+	m.messages.webhooksPending.Set(float64(b.Pending))
+	m.messages.webhooksOldest.Set(b.Oldest.Seconds())
+	m.messages.webhooksDead.Set(float64(b.Dead))
+}
+
 func (r *reconciler) countMessages(ctx context.Context) {
 	backlogs, err := r.Store.Backlogs(ctx)
 	if err != nil {
@@ -121,4 +142,10 @@ func (r *reconciler) countMessages(ctx context.Context) {
 		return
 	}
 	r.Metrics.setBacklogs(backlogs)
+	webhooks, err := r.Store.CountDeliveries(ctx)
+	if err != nil {
+		r.Logger.Warn("cannot count the webhooks", "error", err)
+		return
+	}
+	r.Metrics.setWebhooks(webhooks)
 }

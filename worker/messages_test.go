@@ -9,8 +9,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
-
 	"github.com/onejob/onejob"
 	"github.com/onejob/onejob/dev/testservers"
 	"github.com/onejob/onejob/messages"
@@ -32,7 +30,7 @@ func TestWorkerCarriesMessagesAndShowsThem(t *testing.T) {
 		worker.WithProvider(provider.Provider{Name: "obedient", Adapter: obedient{}, Timeout: time.Second, ListenFor: time.Minute}),
 		worker.WithConsumer(messages.Consumer{
 			Group: "mine", Topics: []string{"thing.happened"}, MaxTries: 1,
-			Apply: func(_ context.Context, _ pgx.Tx, batch []messages.Message) error {
+			Apply: func(_ context.Context, _ messages.Tx, batch []messages.Message) error {
 				if slices.ContainsFunc(batch, func(m messages.Message) bool { return m.Owner == "poison" }) {
 					return fail
 				}
@@ -48,13 +46,19 @@ func TestWorkerCarriesMessagesAndShowsThem(t *testing.T) {
 		UNION ALL SELECT 'other:1', 'a', 'other', '{}'::json, now() - interval '2 hours'`); err != nil {
 		t.Fatal(err)
 	}
+	if _, err := hand.Exec(t.Context(), `
+		INSERT INTO webhook_deliveries (message_key, owner_id, url, state, next_try_at)
+		VALUES ('thing.happened:a', 'a', 'https://x.example', 'pending', now() + interval '1 hour'), ('thing.happened:b', 'b', 'https://x.example', 'dead', now())`); err != nil {
+		t.Fatal(err)
+	}
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- w.Run(ctx) }()
 	awaitMetrics(t, serve(t, worker.Health{Store: store, Metrics: metrics})+"/metrics",
 		`onejob_messages_applied_total{group="mine"} 2`, `onejob_messages_failed_total{group="mine"} 1`,
 		`onejob_messages_dead{group="mine"} 1`, `onejob_messages_pending{group="mine"} 0`, `onejob_messages_oldest_seconds{group="mine"} 0`,
-		`onejob_messages_pending{group="usage_daily"} 0`, `onejob_messages_pending{group="referral_credit"} 0`)
+		`onejob_messages_pending{group="usage_daily"} 0`, `onejob_messages_pending{group="referral_credit"} 0`,
+		`onejob_webhooks_pending 1`, `onejob_webhooks_dead 1`)
 	stop()
 	if err := <-ended; err != nil {
 		t.Error(err)
@@ -65,11 +69,33 @@ func TestWorkerCarriesMessagesAndShowsThem(t *testing.T) {
 	}
 }
 
+func TestConsumerThatCannotBeSubscribedEndsTheWorkerAndIsNamed(t *testing.T) {
+	t.Parallel()
+	address, namespace := testservers.Temporal(t)
+	url := pgtest.URL(t)
+	if _, err := pgtest.Connect(t, url).Exec(t.Context(), `ALTER TABLE subscriptions ADD CONSTRAINT no_mailing CHECK (consumer_group <> 'mailing')`); err != nil {
+		t.Fatal(err)
+	}
+	w, err := worker.New(worker.Config{
+		Store: pgtest.Open(t, url), Temporal: dial(t, address, namespace, nil), Namespace: namespace, TaskQueue: uuid.NewString(), Logger: quiet,
+	},
+		worker.WithProvider(provider.Provider{Name: "obedient", Adapter: obedient{}, Timeout: time.Second, ListenFor: time.Minute}),
+		worker.WithConsumer(messages.Consumer{Group: "mailing", Topics: []string{"t"}, Apply: func(context.Context, messages.Tx, []messages.Message) error { return nil }}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Run(t.Context()); !errors.Is(err, onejob.ErrInternal) || !strings.Contains(err.Error(), "group mailing") || strings.Contains(err.Error(), "temporal") {
+		t.Error(err)
+	}
+}
+
 // awaitMetrics waits until all lines are told.
 func awaitMetrics(t *testing.T, url string, lines ...string) {
 	t.Helper()
 	var missing []string
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
+	ticker := time.NewTicker(20 * time.Millisecond)
+	defer ticker.Stop()
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); <-ticker.C {
 		_, body := get(t, url)
 		missing = slices.DeleteFunc(slices.Clone(lines), func(line string) bool { return strings.Contains(body, line+"\n") })
 		if len(missing) == 0 {
@@ -83,7 +109,7 @@ func TestConsumerOfATakenGroupIsRefused(t *testing.T) {
 	t.Parallel()
 	_, err := worker.New(worker.Config{Namespace: "n"},
 		worker.WithProvider(provider.Provider{Name: "obedient", Adapter: obedient{}}),
-		worker.WithConsumer(messages.Consumer{Group: "usage_daily", Topics: []string{"t"}, Apply: func(context.Context, pgx.Tx, []messages.Message) error { return nil }}))
+		worker.WithConsumer(messages.Consumer{Group: "usage_daily", Topics: []string{"t"}, Apply: func(context.Context, messages.Tx, []messages.Message) error { return nil }}))
 	if !errors.Is(err, onejob.ErrMisconfigured) || !strings.Contains(err.Error(), "usage_daily") {
 		t.Error(err)
 	}

@@ -17,6 +17,7 @@ type reconciler struct {
 	runs     workflows.Runs
 	slots    []*attemptSlots
 	circuits *activities.Circuits
+	turns    int // so far
 }
 
 const (
@@ -62,7 +63,10 @@ func (r *reconciler) turn(ctx context.Context) {
 	}
 	r.readCircuits(ctx)
 	r.countUnknown(ctx)
-	r.countMessages(ctx)
+	if r.turns%countEvery == 0 {
+		r.countMessages(ctx)
+	}
+	r.turns++
 	r.countListening()
 }
 

@@ -74,7 +74,7 @@ type Worker struct {
 	slots      *attemptSlots
 	circuits   *activities.Circuits
 	runs       workflows.Runs
-	fatal      chan error // what made Temporal's worker give up
+	fatal      chan error // what ends Run
 }
 
 // How many of each run at once in one process. An attempt that only listens costs a
@@ -164,7 +164,7 @@ func (w *Worker) makeWorkers() error {
 	if err != nil {
 		return err
 	}
-	options.OnFatalError = w.giveUp
+	options.OnFatalError = w.giveUpTemporal
 	w.temporal = worker.New(w.config.Temporal, w.config.TaskQueue, options)
 	w.register()
 	for _, p := range w.config.Providers.Limited() {
@@ -199,6 +199,7 @@ func (w *Worker) activities(slots *attemptSlots) *activities.Activities {
 		Logger:    w.config.Logger,
 		Callbacks: w.config.CallbackURL,
 		Drain:     w.config.Drain,
+		Retention: w.config.KeepMessages,
 	})
 }
 
@@ -250,7 +251,8 @@ func (w *Worker) Run(ctx context.Context) error {
 	return err
 }
 
-// reconcileUntil reconciles until ctx ends, or Temporal's worker has given up.
+// reconcileUntil reconciles until ctx ends, or something without which the worker is of no
+// use has given up.
 func (w *Worker) reconcileUntil(ctx context.Context) (err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -259,7 +261,7 @@ func (w *Worker) reconcileUntil(ctx context.Context) (err error) {
 		select {
 		case <-ctx.Done():
 		case cause := <-w.fatal:
-			err = onejob.Errorf(onejob.CodeServerUnreachable, "temporal's worker gave up: %w", cause)
+			err = cause
 			cancel()
 		}
 	})
@@ -268,7 +270,12 @@ func (w *Worker) reconcileUntil(ctx context.Context) (err error) {
 	return err
 }
 
-// giveUp takes the first error after which Temporal's worker stops by itself.
+// giveUpTemporal takes an error after which Temporal's worker stops by itself.
+func (w *Worker) giveUpTemporal(err error) {
+	w.giveUp(onejob.Errorf(onejob.CodeServerUnreachable, "temporal's worker gave up: %w", err))
+}
+
+// giveUp takes the first error that ends Run.
 func (w *Worker) giveUp(err error) {
 	select {
 	case w.fatal <- err:

@@ -12,12 +12,8 @@ import (
 	"github.com/onejob/onejob/activities"
 )
 
-// What runs every hour. The rebuild covers days that late entries may still reach; the audit
-// more of them, so that what is found is not forgotten with the day.
-const (
-	rebuiltDays = 2
-	auditedDays = 31
-)
+// rebuiltDays are what is rebuilt every hour: those that late entries may still reach.
+const rebuiltDays = 2
 
 // EnsureSchedules makes Temporal run the rebuild and the audit every hour, on the task queue.
 // Schedules that are there get the spec and the action of this program, and stay paused if
@@ -47,7 +43,7 @@ func schedules(taskQueue string) []client.ScheduleOptions {
 			StaticSummary: "rebuild the summaries of the last two days",
 		}),
 		hourly("audit/"+taskQueue, 22*time.Minute, &client.ScheduleWorkflowAction{
-			Workflow: AuditType, Args: []any{activities.AuditWindow{Days: auditedDays}}, TaskQueue: taskQueue,
+			Workflow: AuditType, Args: []any{activities.AuditWindow{Days: activities.AuditedDays}}, TaskQueue: taskQueue,
 			StaticSummary: "compare what must agree",
 		}),
 	}

@@ -28,6 +28,7 @@ says what each check finds and what to do about it.`,
 	days.add(cmd)
 	cmd.Flags().StringVar(&scope.Owner, "owner", "", "only of this owner")
 	cmd.Flags().DurationVar(&scope.Patience, "patience", postgres.AuditPatience, "how long a message may be under way")
+	cmd.Flags().DurationVar(&scope.Retention, "retention", postgres.AuditRetention, "how long workers keep messages, or less: older ones may be gone")
 	output := outputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) (err error) {
 		if scope.First, scope.Last, err = days.parse(); err != nil {
@@ -35,6 +36,9 @@ says what each check finds and what to do about it.`,
 		}
 		if scope.Patience <= 0 {
 			return usagef("--patience %s is not above zero", scope.Patience)
+		}
+		if scope.Retention <= 0 {
+			return usagef("--retention %s is not above zero", scope.Retention)
 		}
 		return useStore(cmd.Context(), func(s *postgres.Store) error {
 			audit, err := s.Audit(cmd.Context(), scope, nil)
