@@ -79,7 +79,7 @@ func (s *Store) claimBacklog(ctx context.Context, group string) (more bool, err 
 // and its dead letters, of which it returns the number. Who said so and why is kept at each.
 // A worker that still has the consumer subscribes it again when it starts. It fails with
 // [onejob.ErrNotFound] if there is nothing of the group to end, with
-// [onejob.ErrInvalidRequest] for more than 2048 bytes, and with [onejob.ErrServerUnreachable]
+// [onejob.ErrInvalidRequest] as [onejob.CheckSaid] does, and with [onejob.ErrServerUnreachable]
 // if writers of messages, or the group's consumers, are not done in time.
 func (s *Store) Unsubscribe(ctx context.Context, group, by, reason string) (given int, err error) {
 	said, err := discarded(by, reason)
