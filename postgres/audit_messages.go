@@ -1,6 +1,6 @@
 package postgres
 
-const messageInScope = `(m.created_at AT TIME ZONE 'UTC')::date BETWEEN $2::date AND $3::date AND ($1::text = '' OR m.owner_id = $1)`
+const messageInScope = `m.created_at >= $2::date::timestamp AT TIME ZONE 'UTC' AND m.created_at < ($3::date + 1)::timestamp AT TIME ZONE 'UTC' AND ($1::text = '' OR m.owner_id = $1)`
 
 // messageChecks compare messages with claims, and with the ledger.
 var messageChecks = []auditCheck{

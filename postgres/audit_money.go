@@ -1,10 +1,11 @@
 package postgres
 
-// The scope's conditions on the tables by their short names.
+// The scope's conditions on the tables by their short names: of days by UTC, on the bare
+// column, so that an index of it can serve.
 const (
 	ledgerInScope  = `l.day BETWEEN $2::date AND $3::date AND ($1::text = '' OR l.owner_id = $1)`
-	jobInScope     = `(j.finished_at AT TIME ZONE 'UTC')::date BETWEEN $2::date AND $3::date AND ($1::text = '' OR j.owner_id = $1)`
-	attemptInScope = `(a.finished_at AT TIME ZONE 'UTC')::date BETWEEN $2::date AND $3::date AND ($1::text = '' OR j.owner_id = $1)`
+	jobInScope     = `j.finished_at >= $2::date::timestamp AT TIME ZONE 'UTC' AND j.finished_at < ($3::date + 1)::timestamp AT TIME ZONE 'UTC' AND ($1::text = '' OR j.owner_id = $1)`
+	attemptInScope = `a.finished_at >= $2::date::timestamp AT TIME ZONE 'UTC' AND a.finished_at < ($3::date + 1)::timestamp AT TIME ZONE 'UTC' AND ($1::text = '' OR j.owner_id = $1)`
 )
 
 // moneyChecks are about the ledger, and the budgets.

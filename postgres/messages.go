@@ -115,7 +115,8 @@ func (s *Store) Deliver(ctx context.Context, c messages.Consumer, keys ...string
 // ApplyBatch implements [messages.Store].
 func (s *Store) ApplyBatch(ctx context.Context, c messages.Consumer, batch []messages.Message) (applied messages.Applied, err error) {
 	c = c.OrDefault()
-	end := time.Now().Add(c.Lease)
+	leased, cancel := context.WithTimeout(ctx, c.Lease)
+	defer cancel()
 	applied, err = s.applyTogether(ctx, c, batch)
 	failure, failed := errors.AsType[*effectError](err)
 	switch {
@@ -124,22 +125,19 @@ func (s *Store) ApplyBatch(ctx context.Context, c messages.Consumer, batch []mes
 	case len(batch) == 1:
 		return s.recordFailure(ctx, c, batch[0], failure)
 	}
-	return s.applyEach(ctx, c, batch, end)
+	return s.applyEach(ctx, leased, c, batch)
 }
 
 // applyEach applies the messages one by one until the batch's lease ends: then others may have
 // been handed them. What is left comes due by itself, and is not to blame for what took so long.
-func (s *Store) applyEach(ctx context.Context, c messages.Consumer, batch []messages.Message, end time.Time) (applied messages.Applied, err error) {
+func (s *Store) applyEach(ctx, leased context.Context, c messages.Consumer, batch []messages.Message) (applied messages.Applied, err error) {
 	for i := range batch {
-		rest := c
-		if rest.Lease = time.Until(end).Truncate(time.Millisecond); rest.Lease <= 0 {
+		one, err := s.applyTogether(leased, c, batch[i:i+1])
+		if err != nil && leased.Err() != nil && ctx.Err() == nil {
 			return applied, nil
 		}
-		one, err := s.applyTogether(ctx, rest, batch[i:i+1])
-		if failure, failed := errors.AsType[*effectError](err); failed && time.Now().Before(end) {
+		if failure, failed := errors.AsType[*effectError](err); failed {
 			one, err = s.recordFailure(ctx, c, batch[i], failure)
-		} else if failed {
-			return applied, nil
 		}
 		applied.Add(one)
 		if err != nil {
