@@ -86,6 +86,9 @@ END $$;
 
 -- Which of a provider's models was asked: prices are per model.
 ALTER TABLE attempts ADD COLUMN model text COLLATE "C" NOT NULL DEFAULT '';
+-- No default from here on: a program from before this column could not book what it calls for,
+-- so it may not start an attempt.
+ALTER TABLE attempts ALTER COLUMN model DROP DEFAULT;
 -- A success from before told no usage where an operator had found it out.
 UPDATE attempts SET usage = '{"input_tokens":0,"output_tokens":0,"estimated":true}' WHERE state = 'succeeded' AND usage IS NULL;
 

@@ -116,8 +116,8 @@ var breaks = map[string]struct {
 	},
 	"attempts_without_cost": {
 		sql: []string{`
-			INSERT INTO attempts (id, job_id, number, provider, job_version, execution, state, reason, usage, recorded_by, finished_at)
-			OVERRIDING SYSTEM VALUE VALUES (99, '` + job3 + `', 2, 'second', 0, gen_random_uuid(), 'failed', 'refused', '{"input_tokens": 5}', 'fixture', now())`},
+			INSERT INTO attempts (id, job_id, number, provider, model, job_version, execution, state, reason, usage, recorded_by, finished_at)
+			OVERRIDING SYSTEM VALUE VALUES (99, '` + job3 + `', 2, 'second', '', 0, gen_random_uuid(), 'failed', 'refused', '{"input_tokens": 5}', 'fixture', now())`},
 		ids: map[string]string{"job": job3, "attempt": "2", "owner": "owner-0"},
 	},
 	"costs_without_attempt": {

@@ -72,6 +72,8 @@ func (s *Store) Check(ctx context.Context) error {
 	}
 	if newest := newestMigration(); version < newest {
 		return onejob.Errorf(onejob.CodeMisconfigured, "the database has schema version %d, this program needs %d: run 'onejob migrate up'", version, newest)
+	} else if version > newest {
+		return onejob.Errorf(onejob.CodeMisconfigured, "the database has schema version %d, this program knows %d: run a newer program", version, newest)
 	}
 	return nil
 }
