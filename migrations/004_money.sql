@@ -399,7 +399,42 @@ CREATE FUNCTION onejob_reserve_again(the_job uuid) RETURNS void LANGUAGE sql AS 
     WHERE job_id = the_job ORDER BY id DESC LIMIT 1
 $$;
 
+-- Whether an owner has a limit this month, by UTC.
+CREATE FUNCTION onejob_limited(the_owner onejob_name) RETURNS boolean LANGUAGE sql STABLE AS $$
+    SELECT coalesce((SELECT "limit" IS NOT NULL FROM budgets
+                     WHERE owner_id = the_owner AND month <= clock_timestamp() AT TIME ZONE 'UTC' ORDER BY month DESC LIMIT 1), false)
+$$;
+
+-- A job of an owner with a limit is inserted with its reservation. The state is one that is
+-- repeated: the limit may have been set since the job's transaction looked.
+CREATE FUNCTION onejob_job_reserved() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF onejob_limited(NEW.owner_id) AND NOT EXISTS (SELECT FROM reservations WHERE job_id = NEW.id) THEN
+        RAISE EXCEPTION 'job %: its owner % has a limit, and nothing is reserved for it', NEW.id, NEW.owner_id USING ERRCODE = 'serialization_failure';
+    END IF;
+    RETURN NULL;
+END $$;
+CREATE CONSTRAINT TRIGGER jobs_reserved AFTER INSERT ON jobs DEFERRABLE INITIALLY DEFERRED FOR EACH ROW
+    EXECUTE FUNCTION onejob_job_reserved();
+
+-- A job that never reserved is not reopened once its owner has a limit: nothing says what it
+-- may come to.
+CREATE FUNCTION onejob_job_reopened() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF onejob_limited(NEW.owner_id) AND NOT EXISTS (SELECT FROM reservations WHERE job_id = NEW.id) THEN
+        RAISE EXCEPTION 'job % is older than the limit of % and has reserved nothing, so only a new key may ask again', NEW.id, NEW.owner_id
+            USING ERRCODE = 'OJ002';
+    END IF;
+    RETURN NULL;
+END $$;
+CREATE TRIGGER jobs_reopened AFTER UPDATE OF status ON jobs FOR EACH ROW
+    WHEN (OLD.status = 'failed' AND NEW.status = 'running') EXECUTE FUNCTION onejob_job_reopened();
+
 ---- create above / drop below ----
+
+DROP TRIGGER jobs_reopened ON jobs;
+DROP TRIGGER jobs_reserved ON jobs;
+DROP FUNCTION onejob_job_reopened, onejob_job_reserved, onejob_limited;
 
 DROP FUNCTION onejob_reserve_again, onejob_reserve, onejob_budget_month;
 DROP TRIGGER jobs_budgeted ON jobs;
