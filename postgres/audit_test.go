@@ -213,6 +213,10 @@ var breaks = map[string]struct {
 		sql: []string{claimed("state, tries", "'dead', 10")},
 		ids: map[string]string{"group": "webhooks", "message": "job.failed:x", "owner": "owner-2", "tries": "10"},
 	},
+	"audit_failed": {
+		sql: []string{`ALTER TABLE budgets RENAME COLUMN spent TO gone`},
+		ids: map[string]string{"check": "budgets"},
+	},
 	"entries_without_message": {
 		sql: []string{`INSERT INTO ledger (source, owner_id, kind, amount, currency, recorded_by) VALUES ('ledger.topup:x', 'owner-2', 'topup', 5, 'USD', 'fixture')`},
 		ids: map[string]string{"message": "ledger.topup:x", "owner": "owner-2"},
@@ -278,6 +282,16 @@ func TestEveryCheckOfTheAuditIsTested(t *testing.T) {
 			t.Errorf("nothing breaks what %s looks for", c.Name)
 		}
 	}
+}
+
+func TestAuditTakesTheTimeThatItNeeds(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.limit(t, "o", 1)
+	r.exec(t, `ALTER TABLE budgets RENAME TO fast_budgets`)
+	r.exec(t, `CREATE VIEW budgets AS SELECT * FROM fast_budgets WHERE pg_sleep(0.6) IS NOT NULL`)
+	r.exec(t, `DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET statement_timeout = ''500ms''', current_database()); END $$`)
+	r.through(t, r.url).audit(t, postgres.AuditScope{})
 }
 
 func TestAuditTellsTheWorstRatio(t *testing.T) {

@@ -132,6 +132,23 @@ func TestHandWrittenAttemptIsRefused(t *testing.T) {
 	r.mustRefuse(t, "attempts_lane_check", insert(hedgedJob.job.ID, ", lane", ", 2"))
 }
 
+func TestUsageThatCannotBeAddedUpIsRefused(t *testing.T) {
+	t.Parallel()
+	r := newRig(t).priced(t)
+	r.unknown(t)
+	for _, usage := range []string{`[]`, `null`, `"x"`, `{"input_tokens":1.5}`, `{"output_tokens":-1}`, `{"images":1e3}`, `{"milliseconds":1000000001}`,
+		`{"cached_input_tokens":"5"}`, `{"reasoning_tokens":null}`, `{"estimated":5}`, `{"input_tokens":99999999999999999999}`} {
+		r.mustRefuse(t, "attempts_usage_adds_up", `UPDATE attempts SET usage = '`+usage+`'`)
+	}
+	if _, err := r.hand.Exec(t.Context(), `UPDATE attempts SET usage = '{"input_tokens":0,"images":1000000000,"estimated":true,"model":"m","other":[]}'`); err != nil {
+		t.Error(err)
+	}
+	won := r.succeeded(t).job.ID
+	r.mustRefuse(t, "ledger_usage_adds_up", `
+		INSERT INTO ledger (source, owner_id, kind, amount, currency, job_id, attempt_id, provider, usage, recorded_by)
+		SELECT 'x', owner_id, 'cost', 1, 'USD', job_id, attempt_id, provider, '{"input_tokens":1.5}', 'x' FROM ledger WHERE job_id = '`+won+`' AND kind = 'charge'`)
+}
+
 func TestWhatIsWrittenOnceNeverChanges(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
