@@ -64,7 +64,8 @@ type Taking struct {
 
 // TakeDueDeliveries takes deliveries whose time has come and counts their tries, so that a
 // sender which dies in the middle counts too. No receiver takes another's turn: the next
-// receiver is found by the index, however many deliveries wait for the one before.
+// receiver is found by the index, however many deliveries wait for the one before. Nor does an owner of many receivers:
+// each owner's longest due comes before any owner's second.
 func (s *Store) TakeDueDeliveries(ctx context.Context, t Taking) ([]DueDelivery, error) {
 	receivers, inFlight := make([]string, 0, len(t.InFlight)), make([]int32, 0, len(t.InFlight))
 	for receiver, n := range t.InFlight {
@@ -86,15 +87,17 @@ const takeDueDeliveries = `
 		SELECT (SELECT d.receiver FROM webhook_deliveries d
 		        WHERE d.state = 'pending' AND d.receiver > r.receiver ORDER BY d.receiver LIMIT 1)
 		FROM receivers r WHERE r.receiver IS NOT NULL
-	), due AS MATERIALIZED (
-		SELECT d.id, d.tries, d.endpoint_id
+	), found AS MATERIALIZED (
+		SELECT d.*
 		FROM receivers r LEFT JOIN unnest($3::text[], $4::int[]) AS f (receiver, flying) ON f.receiver = r.receiver,
 		LATERAL (
-			SELECT id, tries - tries_before AS tries, endpoint_id, next_try_at FROM webhook_deliveries
+			SELECT id, tries - tries_before AS tries, endpoint_id, owner_id, next_try_at FROM webhook_deliveries
 			WHERE state = 'pending' AND receiver = r.receiver AND next_try_at <= now()
 			ORDER BY next_try_at LIMIT greatest($2 - coalesce(f.flying, 0), 0) FOR NO KEY UPDATE SKIP LOCKED
 		) d
-		ORDER BY d.next_try_at LIMIT $1
+	), due AS MATERIALIZED (
+		SELECT id, tries, endpoint_id FROM found
+		ORDER BY row_number() OVER (PARTITION BY owner_id ORDER BY next_try_at), next_try_at LIMIT $1
 	), judged AS (
 		SELECT due.id, coalesce(e.secret, '') AS secret, CASE
 			WHEN e.state = 'disabled' THEN $7

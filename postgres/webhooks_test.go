@@ -143,6 +143,22 @@ func TestRemovedEndpointKeepsItsHistoryAndFirstReason(t *testing.T) {
 	}
 }
 
+func TestOwnerOfManyReceiversTakesNobodysTurn(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.fixtures(t, `
+		INSERT INTO webhook_deliveries (message_key, owner_id, url, next_try_at)
+		SELECT 'job.failed:' || n, CASE WHEN n > 200 THEN 'small' ELSE 'many' END, 'https://h' || n || '.example', now() - interval '1 day' + n * interval '1 minute' FROM generate_series(1, 202) n`)
+	r.fixtures(t, `INSERT INTO outbox (message_key, owner_id, topic, payload) SELECT message_key, owner_id, 'job.failed', '{}' FROM webhook_deliveries`)
+	due, err := r.store.TakeDueDeliveries(t.Context(), postgres.Taking{Most: 8, PerReceiver: 4, MostTries: 13, Lease: time.Hour})
+	if err != nil || len(due) != 8 {
+		t.Fatalf("%d, %v", len(due), err)
+	}
+	if n := r.count(t, `SELECT count(*) FROM webhook_deliveries WHERE owner_id = 'small' AND tries = 1`); n != 2 {
+		t.Errorf("%d of the small owner's 2 were taken", n)
+	}
+}
+
 // Backlogs of one receiver must not make the others' turn dear.
 func TestNextReceiverIsFoundByTheIndex(t *testing.T) {
 	t.Parallel()
