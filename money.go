@@ -64,6 +64,17 @@ func CheckCurrency(code string) error {
 	return nil
 }
 
+// storedDigits is what Postgres says of an amount: a sum may be longer than what is read.
+var storedDigits = regexp.MustCompile(`^-?[0-9]{1,100}(\.[0-9]{1,100})?$`)
+
+func parseStored(text string) (Amount, error) {
+	if !storedDigits.MatchString(text) {
+		return Amount{}, fmt.Errorf("%s is not an amount", abbreviated(text))
+	}
+	exact, err := decimal.NewFromString(text)
+	return Amount{exact}, err
+}
+
 // Add returns a + b.
 func (a Amount) Add(b Amount) Amount { return Amount{a.exact.Add(b.exact)} }
 
@@ -119,9 +130,9 @@ func (a Amount) Value() (driver.Value, error) { return a.String(), nil }
 func (a *Amount) Scan(stored any) (err error) {
 	switch stored := stored.(type) {
 	case string:
-		*a, err = ParseAmount(stored)
+		*a, err = parseStored(stored)
 	case []byte:
-		*a, err = ParseAmount(string(stored))
+		*a, err = parseStored(string(stored))
 	default:
 		err = fmt.Errorf("a %T is no amount", stored)
 	}

@@ -98,7 +98,7 @@ const (
 // tryStart asks until it is known. When Temporal has given up on the execution, an answer
 // by which nothing was committed is enough: the place is for others.
 func (e *execution) tryStart(ctx context.Context) (postgres.Started, error) {
-	return retriedWhile(e.alive, func(err error) bool {
+	return retriedWhile(e.alive, logOf(e.Logger, e.in.JobID, e.in.Number), func(err error) bool {
 		return ctx.Err() == nil || errors.Is(err, onejob.ErrServerUnreachable)
 	}, func(ctx context.Context) (postgres.Started, error) {
 		return e.Store.StartAttemptIfNoneLives(ctx, postgres.Start{

@@ -14,7 +14,7 @@ import (
 // is left to do here is to be silent until ctx ends.
 func (e *execution) follow(ctx context.Context, reference string) provider.Answer {
 	awaited := provider.Answer{Certainty: provider.Unknown, Reason: onejob.ReasonAwaitingAnswer, Reference: reference}
-	late, err := retried(ctx, func(ctx context.Context) (bool, error) {
+	late, err := retried(ctx, logOf(e.Logger, e.in.JobID, e.in.Number), func(ctx context.Context) (bool, error) {
 		return e.Store.MarkRunningIfStarting(ctx, e.in.JobID, e.in.Number, reference)
 	})
 	if err != nil {

@@ -3,6 +3,7 @@ package activities
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -38,7 +39,7 @@ func (e *execution) write(answer provider.Answer) (postgres.Recorded, error) {
 	if err != nil {
 		return postgres.Recorded{}, err
 	}
-	return retried(e.alive, func(ctx context.Context) (postgres.Recorded, error) {
+	return retried(e.alive, r.log(), func(ctx context.Context) (postgres.Recorded, error) {
 		return e.Store.MarkUnknownIfLive(ctx, e.in.JobID, e.in.Number,
 			postgres.Silence{Reason: answer.Reason, Detail: answer.Detail, Reference: answer.Reference, Usage: usage})
 	})
@@ -54,6 +55,12 @@ type recorder struct {
 	input    int    // bytes of the job's input
 }
 
+func (r recorder) log() *slog.Logger { return logOf(r.Logger, r.jobID, r.attempt) }
+
+func logOf(log *slog.Logger, jobID string, attempt int) *slog.Logger {
+	return log.With("job_id", jobID, "attempt", attempt)
+}
+
 // writeOutcome records a final answer, for as long as that takes. One that comes after
 // the attempt's outcome is dropped, and counted if it was a result.
 func (r recorder) writeOutcome(ctx context.Context, answer provider.Answer) (postgres.Recorded, error) {
@@ -61,7 +68,7 @@ func (r recorder) writeOutcome(ctx context.Context, answer provider.Answer) (pos
 	if err != nil {
 		return postgres.Recorded{}, err
 	}
-	recorded, err := retried(ctx, func(ctx context.Context) (postgres.Recorded, error) {
+	recorded, err := retried(ctx, r.log(), func(ctx context.Context) (postgres.Recorded, error) {
 		return r.Store.RecordOutcomeIfLive(ctx, r.jobID, r.attempt, outcome)
 	})
 	if outcome.State == onejob.AttemptSucceeded && (recorded.Late || recorded.Attempt.Discarded) {
@@ -97,19 +104,28 @@ func (a *Activities) observe(ctx context.Context, provider string, recorded post
 	}
 }
 
+// retryWarnings is how often it is said of one thing that it still does not succeed.
+const retryWarnings = time.Minute
+
 // retried repeats do until it is done or ctx ends. What the database refuses today it may
 // take tomorrow, after somebody mended it; an answer that was paid for waits for that.
 // Only what can never be is given up.
-func retried[T any](ctx context.Context, do func(context.Context) (T, error)) (T, error) {
-	return retriedWhile(ctx, func(error) bool { return true }, do)
+// The log, which has the ids, is told at the first failure and then every minute.
+func retried[T any](ctx context.Context, log *slog.Logger, do func(context.Context) (T, error)) (T, error) {
+	return retriedWhile(ctx, log, func(error) bool { return true }, do)
 }
 
 // retriedWhile is retried as long as worth says that the error is worth another try.
-func retriedWhile[T any](ctx context.Context, worth func(error) bool, do func(context.Context) (T, error)) (T, error) {
+func retriedWhile[T any](ctx context.Context, log *slog.Logger, worth func(error) bool, do func(context.Context) (T, error)) (T, error) {
+	var warned time.Time
 	for wait := 50 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
 		result, err := once(ctx, do)
 		if err == nil || errors.Is(err, onejob.ErrNotFound) || errors.Is(err, onejob.ErrIdentityMismatch) || !worth(err) {
 			return result, err
+		}
+		if time.Since(warned) >= retryWarnings {
+			warned = time.Now()
+			log.Warn("postgres does not take it; it is tried again until it does", "error", err)
 		}
 		pause := time.NewTimer(wait)
 		select {

@@ -55,7 +55,7 @@ func (a *Activities) SeekOutcome(ctx context.Context, in SeekInput) (SeekReport,
 		if !s.rest(patient, wait) {
 			return SeekReport{}, context.Cause(patient)
 		}
-		sought, err := retried(ctx, func(ctx context.Context) (postgres.Sought, error) {
+		sought, err := retried(ctx, logOf(a.Logger, in.JobID, in.Number), func(ctx context.Context) (postgres.Sought, error) {
 			return a.Store.SoughtAttempt(ctx, in.JobID, in.Number)
 		})
 		if err != nil || sought.State != onejob.AttemptUnknown {

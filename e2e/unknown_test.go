@@ -71,7 +71,7 @@ func TestSilenceIsUnknownEverywhereAndBlocksTheNextAttempt(t *testing.T) {
 	if s.hasEvent(job.WorkflowID, enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_UPDATE_ACCEPTED) {
 		t.Error("the workflow took the request before it refused it")
 	}
-	_, err = s.conn().Exec(t.Context(), `INSERT INTO attempts (job_id, number, provider, job_version, execution) VALUES ($1, 2, 'fallback', 0, gen_random_uuid())`, job.JobID)
+	_, err = s.conn().Exec(t.Context(), `INSERT INTO attempts (job_id, number, provider, model, job_version, execution) VALUES ($1, 2, 'fallback', '', 0, gen_random_uuid())`, job.JobID)
 	if refused, ok := errors.AsType[*pgconn.PgError](err); !ok || refused.Code != "OJ001" {
 		t.Errorf("the database answered %v to a second attempt", err)
 	}

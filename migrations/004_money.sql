@@ -40,6 +40,18 @@ BEGIN
 END $$;
 CREATE TRIGGER prices_inserted BEFORE INSERT ON prices FOR EACH ROW EXECUTE FUNCTION onejob_price_inserted();
 
+-- A usage is added up everywhere, so what cannot be is never kept: one such row would stop
+-- every sum that it is in. What its known members count is whole and of a call.
+CREATE FUNCTION onejob_usage_ok(usage json) RETURNS boolean LANGUAGE sql IMMUTABLE AS $$
+    SELECT CASE json_typeof(usage) WHEN 'object' THEN NOT EXISTS (
+        SELECT FROM json_each(usage) m WHERE CASE
+            WHEN m.key = 'estimated' THEN json_typeof(m.value) <> 'boolean'
+            WHEN m.key NOT IN ('input_tokens', 'cached_input_tokens', 'output_tokens', 'reasoning_tokens', 'images', 'milliseconds') THEN false
+            WHEN m.value::text ~ '^[0-9]{1,10}$' THEN m.value::text::bigint > 1000000000
+            ELSE true END)
+        ELSE usage IS NULL END
+$$;
+
 -- What a call used, unit by unit. Cached tokens are counted among the input's and reasoning
 -- ones among the output's: each token is in one unit here. A negative count is none.
 CREATE FUNCTION onejob_quantities(usage json) RETURNS TABLE (unit text, other text, quantity numeric)
@@ -86,8 +98,15 @@ END $$;
 
 -- Which of a provider's models was asked: prices are per model.
 ALTER TABLE attempts ADD COLUMN model text COLLATE "C" NOT NULL DEFAULT '';
+-- No default from here on: a program from before this column could not book what it calls for,
+-- so it may not start an attempt.
+ALTER TABLE attempts ALTER COLUMN model DROP DEFAULT;
+-- What an earlier program kept of an answer and nobody can add up is as if it was not told.
+UPDATE attempts SET usage = NULL WHERE NOT onejob_usage_ok(usage);
 -- A success from before told no usage where an operator had found it out.
 UPDATE attempts SET usage = '{"input_tokens":0,"output_tokens":0,"estimated":true}' WHERE state = 'succeeded' AND usage IS NULL;
+
+ALTER TABLE attempts ADD CONSTRAINT attempts_usage_adds_up CHECK (onejob_usage_ok(usage));
 
 CREATE FUNCTION onejob_attempt_repriced() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
@@ -113,7 +132,7 @@ CREATE TABLE ledger (
     attempt_id   bigint          REFERENCES attempts (id),
     provider     text COLLATE "C",
     model        text COLLATE "C",
-    usage        json,
+    usage        json            CONSTRAINT ledger_usage_adds_up CHECK (onejob_usage_ok(usage)),
     prices       json            NOT NULL DEFAULT '[]', -- the snapshot: id, unit, quantity, price and charge of each line
     estimated    boolean         NOT NULL DEFAULT false, -- the provider told no usage
     unpriced     boolean         NOT NULL DEFAULT false, -- some of the usage had no price
@@ -406,7 +425,42 @@ CREATE FUNCTION onejob_reserve_again(the_job uuid) RETURNS void LANGUAGE sql AS 
     WHERE job_id = the_job ORDER BY id DESC LIMIT 1
 $$;
 
+-- Whether an owner has a limit this month, by UTC.
+CREATE FUNCTION onejob_limited(the_owner onejob_name) RETURNS boolean LANGUAGE sql STABLE AS $$
+    SELECT coalesce((SELECT "limit" IS NOT NULL FROM budgets
+                     WHERE owner_id = the_owner AND month <= clock_timestamp() AT TIME ZONE 'UTC' ORDER BY month DESC LIMIT 1), false)
+$$;
+
+-- A job of an owner with a limit is inserted with its reservation. The state is one that is
+-- repeated: the limit may have been set since the job's transaction looked.
+CREATE FUNCTION onejob_job_reserved() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF onejob_limited(NEW.owner_id) AND NOT EXISTS (SELECT FROM reservations WHERE job_id = NEW.id) THEN
+        RAISE EXCEPTION 'job %: its owner % has a limit, and nothing is reserved for it', NEW.id, NEW.owner_id USING ERRCODE = 'serialization_failure';
+    END IF;
+    RETURN NULL;
+END $$;
+CREATE CONSTRAINT TRIGGER jobs_reserved AFTER INSERT ON jobs DEFERRABLE INITIALLY DEFERRED FOR EACH ROW
+    EXECUTE FUNCTION onejob_job_reserved();
+
+-- A job that never reserved is not reopened once its owner has a limit: nothing says what it
+-- may come to.
+CREATE FUNCTION onejob_job_reopened() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF onejob_limited(NEW.owner_id) AND NOT EXISTS (SELECT FROM reservations WHERE job_id = NEW.id) THEN
+        RAISE EXCEPTION 'job % is older than the limit of % and has reserved nothing, so only a new key may ask again', NEW.id, NEW.owner_id
+            USING ERRCODE = 'OJ002';
+    END IF;
+    RETURN NULL;
+END $$;
+CREATE TRIGGER jobs_reopened AFTER UPDATE OF status ON jobs FOR EACH ROW
+    WHEN (OLD.status = 'failed' AND NEW.status = 'running') EXECUTE FUNCTION onejob_job_reopened();
+
 ---- create above / drop below ----
+
+DROP TRIGGER jobs_reopened ON jobs;
+DROP TRIGGER jobs_reserved ON jobs;
+DROP FUNCTION onejob_job_reopened, onejob_job_reserved, onejob_limited;
 
 DROP FUNCTION onejob_reserve_again, onejob_reserve, onejob_budget_month;
 DROP TRIGGER jobs_budgeted ON jobs;
@@ -416,9 +470,9 @@ DROP TRIGGER attempts_cost ON attempts;
 ALTER TABLE attempts DROP CONSTRAINT attempts_success_has_usage;
 DROP TABLE ledger;
 DROP TRIGGER attempts_repriced ON attempts;
-ALTER TABLE attempts DROP COLUMN model;
+ALTER TABLE attempts DROP COLUMN model, DROP CONSTRAINT attempts_usage_adds_up;
 DROP FUNCTION onejob_attempt_repriced, onejob_reservation_kept, onejob_job_budgeted, onejob_check_reservation, onejob_budget_inserted, onejob_budget_updated, onejob_reservation_updated, onejob_reservation_inserted,
-    onejob_job_charged, onejob_attempt_costs, onejob_ledger_inserted, onejob_priced, onejob_quantities;
+    onejob_job_charged, onejob_attempt_costs, onejob_ledger_inserted, onejob_priced, onejob_quantities, onejob_usage_ok;
 DROP TABLE prices;
 DROP FUNCTION onejob_price_inserted;
 DROP DOMAIN onejob_currency, onejob_amount;

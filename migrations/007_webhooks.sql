@@ -29,6 +29,7 @@ CREATE TABLE webhook_deliveries (
         GENERATED ALWAYS AS (coalesce(endpoint_id::text, lower(substring(url FROM '^[^:]*://([^/?#]*)')), url)) STORED,
     state       text        NOT NULL DEFAULT 'pending' CHECK (state IN ('pending', 'done', 'dead')),
     tries       integer     NOT NULL DEFAULT 0 CHECK (tries >= 0), -- counted before each is made
+    tries_before integer    NOT NULL DEFAULT 0 CHECK (tries_before BETWEEN 0 AND tries), -- when it was last asked for anew
     next_try_at timestamptz NOT NULL DEFAULT clock_timestamp(),
     last_status integer     CHECK (last_status BETWEEN 100 AND 999),
     last_error  text        CHECK (octet_length(last_error) <= 4096),

@@ -13,6 +13,8 @@ var messageChecks = []auditCheck{
 	{"deliveries_overdue", SeverityDifference, deliveriesOverdue},
 	{"entries_without_message", SeverityDifference, entriesWithoutMessage},
 	{"messages_without_entry", SeverityDifference, messagesWithoutEntry},
+	{"jobs_without_message", SeverityDifference, jobsWithoutMessage},
+	{"dead_deliveries", SeverityWarning, deadDeliveries},
 }
 
 // claimsOfNobody looks at all claims: of nobody's there is no owner and perhaps no message.
@@ -92,3 +94,22 @@ const messagesWithoutEntry = `
 	WHERE m.topic IN ('attempt.cost', 'job.charge', 'ledger.topup', 'ledger.credit', 'ledger.reversal', 'ledger.referral') AND ` + messageInScope + `
 	  AND NOT EXISTS (SELECT FROM ledger l WHERE l.source = m.message_key)
 	ORDER BY m.message_key`
+
+// jobsWithoutMessage lets those be that closed before there were messages, and whose message
+// retention may have taken.
+const jobsWithoutMessage = `
+	SELECT json_build_object('job', j.id, 'owner', j.owner_id) AS ids,
+		format('job %s of %s is %s and no message tells of it', j.id, j.owner_id, j.status) AS says
+	FROM jobs j
+	WHERE j.status IN ('succeeded', 'failed', 'cancelled') AND ` + jobInScope + `
+	  AND j.finished_at > greatest(now() - $5::interval, (SELECT min(created_at) FROM outbox))
+	  AND NOT EXISTS (SELECT FROM outbox m WHERE m.owner_id = j.owner_id
+	                  AND m.message_key = concat_ws(':', 'job.' || j.status, j.id, CASE j.status WHEN 'failed' THEN j.version END))
+	ORDER BY j.id`
+
+// deadDeliveries are a receiver's doing more often than ours.
+const deadDeliveries = `
+	SELECT json_build_object('delivery', d.id::text, 'message', d.message_key, 'owner', d.owner_id) AS ids,
+		format('webhook delivery %s of %s was given up after %s tries: %s', d.id, d.message_key, d.tries, d.last_error) AS says
+	FROM webhook_deliveries d WHERE d.state = 'dead' AND ($1::text = '' OR d.owner_id = $1)
+	ORDER BY d.id`

@@ -19,6 +19,7 @@ var moneyChecks = []auditCheck{
 	{"amounts_by_snapshot", SeverityDifference, amountsBySnapshot},
 	{"amounts_by_usage", SeverityDifference, amountsByUsage},
 	{"snapshots_by_prices", SeverityDifference, snapshotsByPrices},
+	{"unpriced_with_price", SeverityDifference, unpricedWithPrice},
 	{"corrections", SeverityDifference, correctionsDiffer},
 	{"accounts", SeverityDifference, accountsDiffer},
 	{"accounts_sum", SeverityDifference, accountsSum},
@@ -36,14 +37,17 @@ const jobsWithoutCharge = `
 	  AND NOT EXISTS (SELECT FROM ledger l WHERE l.job_id = j.id AND l.kind = 'charge')
 	ORDER BY j.id`
 
+// chargesWithoutJob: a charge is of what the attempt used that won.
 const chargesWithoutJob = `
 	SELECT json_build_object('entry', l.id::text, 'job', l.job_id, 'owner', l.owner_id, 'attempt', coalesce(a.number::text, '')) AS ids,
-		format('entry %s charges %s for job %s, which is %s by attempt %s of %s', l.id, l.owner_id, l.job_id,
-			coalesce(j.status, 'not there'), j.completed_by, j.owner_id) AS says
+		format('entry %s charges %s for job %s, which is %s by attempt %s of %s; it is of %s at %s %s, attempt %s used %s of %s %s', l.id, l.owner_id, l.job_id,
+			coalesce(j.status, 'not there'), j.completed_by, j.owner_id, l.usage, l.provider, l.model, a.number, a.usage, a.provider, a.model) AS says
 	FROM ledger l LEFT JOIN jobs j ON j.id = l.job_id LEFT JOIN attempts a ON a.id = l.attempt_id
 	WHERE l.kind = 'charge' AND ` + ledgerInScope + `
 	  AND (j.status IS DISTINCT FROM 'succeeded' OR j.owner_id <> l.owner_id
-	       OR a.job_id IS DISTINCT FROM j.id OR a.number IS DISTINCT FROM j.completed_by)
+	       OR a.job_id IS DISTINCT FROM j.id OR a.number IS DISTINCT FROM j.completed_by
+	       OR a.provider <> l.provider OR a.model <> coalesce(l.model, '')
+	       OR a.usage::text <> l.usage::text AND a.usage::jsonb <> l.usage::jsonb)
 	ORDER BY l.id`
 
 const jobsChargedTwice = `
@@ -117,8 +121,16 @@ const amountsByUsage = `
 	  AND (l.amount IS DISTINCT FROM r.amount OR l.unpriced <> r.unpriced)
 	ORDER BY l.id`
 
+// knownAtBooking says that the price n is of the entry l's model, was valid when its attempt a
+// started, and was recorded before the call was costed: a charge goes by the prices of the
+// cost. What was recorded in the minute before may not have been committed.
+const knownAtBooking = `n.provider = l.provider AND n.model = coalesce(l.model, '') AND n.valid_from <= a.started_at
+	AND n.recorded_at < (SELECT coalesce(min(c.created_at), l.created_at) FROM ledger c
+	                     WHERE c.attempt_id = l.attempt_id AND c.kind = 'cost' AND c.corrects IS NULL) - interval '1 minute'`
+
 // snapshotsByPrices compares each line with the price that it names, which must have been
-// valid when the attempt started, and be of the unit or of the one that it is counted among.
+// valid when the attempt started, with no later one and none of the unit itself in its place,
+// and be of the unit or of the one that it is counted among.
 const snapshotsByPrices = `
 	SELECT json_build_object('entry', l.id::text, 'owner', l.owner_id, 'price', coalesce(s.id::text, ''), 'unit', s.unit) AS ids,
 		format('entry %s of %s %s has %s as price %s, which is %s', l.id, l.provider, l.model, row_to_json(s), s.id, coalesce(row_to_json(p)::text, 'not there')) AS says
@@ -127,7 +139,9 @@ const snapshotsByPrices = `
 	WHERE l.corrects IS NULL AND ` + ledgerInScope + `
 	  AND (p.id IS NULL OR p.price <> s.price OR p.charge <> s.charge
 	       OR p.provider <> l.provider OR p.model <> coalesce(l.model, '') OR p.currency <> l.currency OR p.valid_from > a.started_at
-	       OR p.unit NOT IN (s.unit, CASE s.unit WHEN 'cached_input' THEN 'input' WHEN 'reasoning' THEN 'output' ELSE '' END))
+	       OR p.unit NOT IN (s.unit, CASE s.unit WHEN 'cached_input' THEN 'input' WHEN 'reasoning' THEN 'output' ELSE '' END)
+	       OR EXISTS (SELECT FROM prices n WHERE ` + knownAtBooking + `
+	                  AND (n.unit = p.unit AND n.valid_from > p.valid_from OR n.unit = s.unit AND p.unit <> s.unit)))
 	ORDER BY l.id, s.unit`
 
 const correctionsDiffer = `
@@ -190,6 +204,16 @@ const reservationsDiffer = `
 	LEFT JOIN jobs j ON j.id = r.job_id
 	WHERE ($1::text = '' OR r.owner_id = $1) AND (r.open <> coalesce(j.status IN ('accepted', 'running', 'unknown'), false)::integer OR j.owner_id IS DISTINCT FROM r.owner_id)
 	ORDER BY r.job_id`
+
+// unpricedWithPrice finds units that are used, had a price and have no line.
+const unpricedWithPrice = `
+	SELECT json_build_object('entry', l.id::text, 'owner', l.owner_id, 'unit', q.unit) AS ids,
+		format('entry %s leaves out %s %s of %s %s, which had a price', l.id, trim_scale(q.quantity), q.unit, l.provider, l.model) AS says
+	FROM ledger l JOIN attempts a ON a.id = l.attempt_id CROSS JOIN LATERAL onejob_quantities(l.usage) q
+	WHERE l.unpriced AND l.kind IN ('cost', 'charge') AND l.corrects IS NULL AND ` + ledgerInScope + ` AND q.quantity > 0
+	  AND NOT EXISTS (SELECT FROM ` + snapshotLines + ` WHERE s.unit = q.unit)
+	  AND EXISTS (SELECT FROM prices n WHERE ` + knownAtBooking + ` AND n.unit IN (q.unit, q.other))
+	ORDER BY l.id, q.unit`
 
 // unpricedEntries are allowed where the configuration says so, and leave something out.
 const unpricedEntries = `

@@ -116,13 +116,14 @@ var breaks = map[string]struct {
 	},
 	"attempts_without_cost": {
 		sql: []string{`
-			INSERT INTO attempts (id, job_id, number, provider, job_version, execution, state, reason, usage, recorded_by, finished_at)
-			OVERRIDING SYSTEM VALUE VALUES (99, '` + job3 + `', 2, 'second', 0, gen_random_uuid(), 'failed', 'refused', '{"input_tokens": 5}', 'fixture', now())`},
+			INSERT INTO attempts (id, job_id, number, provider, model, job_version, execution, state, reason, usage, recorded_by, finished_at)
+			OVERRIDING SYSTEM VALUE VALUES (99, '` + job3 + `', 2, 'second', '', 0, gen_random_uuid(), 'failed', 'refused', '{"input_tokens": 5}', 'fixture', now())`},
 		ids: map[string]string{"job": job3, "attempt": "2", "owner": "owner-0"},
 	},
 	"costs_without_attempt": {
-		sql: []string{`UPDATE attempts SET usage = '{"input_tokens": 1}' WHERE id = 3`},
-		ids: map[string]string{"job": job3, "attempt": "1", "owner": "owner-0"},
+		sql:  []string{`UPDATE attempts SET usage = '{"input_tokens": 1}' WHERE id = 3`},
+		ids:  map[string]string{"job": job3, "attempt": "1", "owner": "owner-0"},
+		also: []string{"charges_without_job"},
 	},
 	"attempts_costed_twice": {
 		sql: []string{`DROP INDEX ledger_one_cost`, messageOf("attempt.cost:again", "owner-0"), again("attempt.cost:again", "attempt.cost:3")},
@@ -137,14 +138,16 @@ var breaks = map[string]struct {
 			`UPDATE ledger SET usage = (usage::jsonb || '{"images": 2}')::json WHERE source = 'attempt.cost:3'`,
 			`UPDATE attempts SET usage = (usage::jsonb || '{"images": 2}')::json WHERE id = 3`,
 		},
-		ids: map[string]string{"owner": "owner-0"},
+		ids:  map[string]string{"owner": "owner-0"},
+		also: []string{"charges_without_job"},
 	},
 	"unpriced_entries": {
 		sql: []string{
 			`UPDATE ledger SET unpriced = true, usage = (usage::jsonb || '{"images": 2}')::json WHERE source = 'attempt.cost:3'`,
 			`UPDATE attempts SET usage = (usage::jsonb || '{"images": 2}')::json WHERE id = 3`,
 		},
-		ids: map[string]string{"owner": "owner-0", "job": job3, "provider": "second", "model": "m-0"},
+		ids:  map[string]string{"owner": "owner-0", "job": job3, "provider": "second", "model": "m-0"},
+		also: []string{"charges_without_job"},
 	},
 	"snapshots_by_prices": {
 		sql: []string{`UPDATE prices SET charge = charge * 2 WHERE provider = 'second' AND model = 'm-0' AND unit = 'input'`},
@@ -226,6 +229,41 @@ var breaks = map[string]struct {
 		},
 		ids: map[string]string{"message": "job.failed:y", "owner": "owner-2", "tries": "0"},
 	},
+	"charges_without_job, of other usage": {
+		sql:  []string{`UPDATE ledger SET usage = '{"input_tokens": 1}' WHERE source = 'job.charge:3'`},
+		ids:  map[string]string{"job": job3, "attempt": "1"},
+		also: []string{"amounts_by_usage"},
+	},
+	"snapshots_by_prices, superseded": {
+		sql: []string{`INSERT INTO prices (provider, model, unit, price, charge, currency, valid_from, recorded_by, recorded_at)
+			SELECT provider, model, unit, price * 3, charge * 3, currency, '2026-03-01', 'x', '2026-03-01' FROM prices WHERE model = 'm-1'`},
+		ids: map[string]string{"unit": "cached_input"},
+	},
+	"snapshots_by_prices, with a price of the unit itself": {
+		sql: []string{`INSERT INTO prices (provider, model, unit, price, charge, currency, valid_from, recorded_by, recorded_at)
+			SELECT provider, model, 'cached_input', price, charge, currency, '2025-03-01', 'x', '2026-03-01' FROM prices WHERE model = 'm-1' AND unit = 'input'`},
+		ids: map[string]string{"unit": "cached_input"},
+	},
+	"unpriced_with_price": {
+		sql: []string{
+			`UPDATE prices SET recorded_at = '2026-03-01'`,
+			`UPDATE ledger SET prices = '[]', amount = 0, unpriced = true, currency = 'XXX' WHERE source = 'attempt.cost:3'`,
+		},
+		also: []string{"unpriced_entries", "usage_daily", "usage_by_model", "usage_by_kind"},
+		ids:  map[string]string{"owner": "owner-0", "unit": "cached_input"},
+	},
+	"jobs_without_message": {
+		sql: []string{`UPDATE jobs SET finished_at = now() WHERE id = '` + job3 + `'`},
+		ids: map[string]string{"job": job3, "owner": "owner-0"},
+	},
+	"dead_deliveries": {
+		sql: []string{`INSERT INTO webhook_deliveries (message_key, owner_id, url, state, tries, last_error) VALUES ('job.failed:x', 'owner-2', 'https://x', 'dead', 13, 'gone')`},
+		ids: map[string]string{"message": "job.failed:x", "owner": "owner-2"},
+	},
+	"audit_failed": {
+		sql: []string{`ALTER TABLE budgets RENAME COLUMN spent TO gone`},
+		ids: map[string]string{"check": "budgets"},
+	},
 	"entries_without_message": {
 		sql: []string{`INSERT INTO ledger (source, owner_id, kind, amount, currency, recorded_by) VALUES ('ledger.topup:x', 'owner-2', 'topup', 5, 'USD', 'fixture')`},
 		ids: map[string]string{"message": "ledger.topup:x", "owner": "owner-2"},
@@ -291,6 +329,16 @@ func TestEveryCheckOfTheAuditIsTested(t *testing.T) {
 			t.Errorf("nothing breaks what %s looks for", c.Name)
 		}
 	}
+}
+
+func TestAuditTakesTheTimeThatItNeeds(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.limit(t, "o", 1)
+	r.exec(t, `ALTER TABLE budgets RENAME TO fast_budgets`)
+	r.exec(t, `CREATE VIEW budgets AS SELECT * FROM fast_budgets WHERE pg_sleep(0.6) IS NOT NULL`)
+	r.exec(t, `DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET statement_timeout = ''500ms''', current_database()); END $$`)
+	r.through(t, r.url).audit(t, postgres.AuditScope{})
 }
 
 func TestAuditTellsTheWorstRatio(t *testing.T) {

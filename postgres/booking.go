@@ -22,13 +22,22 @@ const bookCost = `
 		RETURNING *
 	), entry_told AS (` + entryTold + `)`
 
-// bookCharge books what the owner pays for the result that closed the job, and tells of it.
+// bookCharge books what the owner pays for the result that closed the job, and tells of it: by
+// the prices of the attempt's own cost, since an import may have come between, and by those of
+// its start where an attempt of before the ledger has no cost.
 const bookCharge = `
 	entry AS (
 		INSERT INTO ledger (source, owner_id, kind, amount, currency, job_id, attempt_id, provider, model, usage, prices, estimated, unpriced, recorded_by)
 		SELECT 'job.charge:' || c.id, c.owner_id, 'charge', p.charge, p.currency, c.id, c.attempt_id, c.attempt_provider, c.model, c.usage,
 		       p.prices, coalesce((c.usage ->> 'estimated')::boolean, false), p.unpriced, c.recorded_by
-		FROM closed c, LATERAL onejob_priced(c.attempt_provider, c.model, c.usage, c.started_at) p
+		FROM closed c, LATERAL (
+			SELECT (SELECT coalesce(sum(s.quantity * s.charge), 0) FROM json_to_recordset(l.prices) AS s (quantity numeric, charge numeric)) AS charge,
+			       l.currency, l.prices, l.unpriced
+			FROM ledger l WHERE l.attempt_id = c.attempt_id AND l.kind = 'cost' AND l.corrects IS NULL
+			UNION ALL
+			SELECT new.charge, new.currency, new.prices, new.unpriced FROM onejob_priced(c.attempt_provider, c.model, c.usage, c.started_at) new
+			WHERE NOT EXISTS (SELECT FROM ledger l WHERE l.attempt_id = c.attempt_id AND l.kind = 'cost' AND l.corrects IS NULL)
+		) p
 		RETURNING *
 	), entry_told AS (` + entryTold + `)`
 

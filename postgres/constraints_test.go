@@ -104,8 +104,8 @@ func TestHandWrittenAttemptIsRefused(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	insert := func(jobID, columns, values string) string {
-		return fmt.Sprintf(`INSERT INTO attempts (job_id, provider, execution, number, job_version%s)
-			SELECT id, provider, gen_random_uuid(), 2, version%s FROM jobs WHERE id = '%s'`, columns, values, jobID)
+		return fmt.Sprintf(`INSERT INTO attempts (job_id, model, provider, execution, number, job_version%s)
+			SELECT id, '', provider, gen_random_uuid(), 2, version%s FROM jobs WHERE id = '%s'`, columns, values, jobID)
 	}
 	running, hedgedJob := r.failing(t), r.started(t, hedged)
 	if _, err := r.hand.Exec(t.Context(), insert(hedgedJob.job.ID, ", lane", ", 1")); err != nil {
@@ -114,7 +114,7 @@ func TestHandWrittenAttemptIsRefused(t *testing.T) {
 	r.mustRefuse(t, "attempts_one_live", insert(r.started(t).job.ID, "", ""))
 	r.mustRefuse(t, "attempts_one_live", strings.Replace(insert(hedgedJob.job.ID, ", lane", ", 1"), "2, version", "3, version", 1))
 	r.mustRefuse(t, "attempts_one_live", insert(r.answered(t).job.ID, "", ""))
-	r.mustRefuse(t, "attempts_job_id_fkey", `INSERT INTO attempts (job_id, provider, execution, number, job_version) VALUES (gen_random_uuid(), 'p', gen_random_uuid(), 1, 0)`)
+	r.mustRefuse(t, "attempts_job_id_fkey", `INSERT INTO attempts (job_id, model, provider, execution, number, job_version) VALUES (gen_random_uuid(), '', 'p', gen_random_uuid(), 1, 0)`)
 	r.mustRefuse(t, "while the job is accepted", insert(r.accepted(t).ID, "", ""))
 	r.mustRefuse(t, "while the job is unknown", insert(r.unknown(t).job.ID, "", ""))
 	r.mustRefuse(t, "while the job is succeeded", insert(r.succeeded(t).job.ID, "", ""))
@@ -126,10 +126,27 @@ func TestHandWrittenAttemptIsRefused(t *testing.T) {
 	r.mustRefuse(t, "the attempt read version 1, the job is at 0", strings.Replace(insert(running.job.ID, "", ""), "2, version", "2, version + 1", 1))
 	r.mustRefuse(t, "attempts_job_number", strings.Replace(insert(running.job.ID, "", ""), "2, version", "1, version", 1))
 	r.mustRefuse(t, "attempts_number_check", strings.Replace(insert(running.job.ID, "", ""), "2, version", "0, version", 1))
-	r.mustRefuse(t, "onejob_name_not_blank", strings.Replace(insert(running.job.ID, "", ""), "SELECT id, provider", "SELECT id, ' '", 1))
+	r.mustRefuse(t, "onejob_name_not_blank", strings.Replace(insert(running.job.ID, "", ""), "SELECT id, '', provider", "SELECT id, '', ' '", 1))
 	r.mustRefuse(t, "attempts_execution_unless_fenced", strings.Replace(insert(running.job.ID, "", ""), "gen_random_uuid()", "NULL", 1))
 	r.mustRefuse(t, "attempts_result_until_decided", insert(running.job.ID, ", result", ", '1'"))
 	r.mustRefuse(t, "attempts_lane_check", insert(hedgedJob.job.ID, ", lane", ", 2"))
+}
+
+func TestUsageThatCannotBeAddedUpIsRefused(t *testing.T) {
+	t.Parallel()
+	r := newRig(t).priced(t)
+	r.unknown(t)
+	for _, usage := range []string{`[]`, `null`, `"x"`, `{"input_tokens":1.5}`, `{"output_tokens":-1}`, `{"images":1e3}`, `{"milliseconds":1000000001}`,
+		`{"cached_input_tokens":"5"}`, `{"reasoning_tokens":null}`, `{"estimated":5}`, `{"input_tokens":99999999999999999999}`} {
+		r.mustRefuse(t, "attempts_usage_adds_up", `UPDATE attempts SET usage = '`+usage+`'`)
+	}
+	if _, err := r.hand.Exec(t.Context(), `UPDATE attempts SET usage = '{"input_tokens":0,"images":1000000000,"estimated":true,"model":"m","other":[]}'`); err != nil {
+		t.Error(err)
+	}
+	won := r.succeeded(t).job.ID
+	r.mustRefuse(t, "ledger_usage_adds_up", `
+		INSERT INTO ledger (source, owner_id, kind, amount, currency, job_id, attempt_id, provider, usage, recorded_by)
+		SELECT 'x', owner_id, 'cost', 1, 'USD', job_id, attempt_id, provider, '{"input_tokens":1.5}', 'x' FROM ledger WHERE job_id = '`+won+`' AND kind = 'charge'`)
 }
 
 func TestWhatIsWrittenOnceNeverChanges(t *testing.T) {

@@ -42,7 +42,8 @@ func FanOutOnce(ctx context.Context, tx messages.Tx, messageKeys []string) error
 // DueDelivery is a delivery that was taken to be sent.
 type DueDelivery struct {
 	ID         int64
-	Try        int // 1 is the first
+	Try        int // 1 is the first, and the first that was asked for anew
+	Taken      int // tries since ever: this one's name
 	Receiver   string
 	EndpointID string // empty: the job's own callback_url
 	Secret     string // of the endpoint
@@ -64,7 +65,8 @@ type Taking struct {
 
 // TakeDueDeliveries takes deliveries whose time has come and counts their tries, so that a
 // sender which dies in the middle counts too. No receiver takes another's turn: the next
-// receiver is found by the index, however many deliveries wait for the one before.
+// receiver is found by the index, however many deliveries wait for the one before. Nor does an owner of many receivers:
+// each owner's longest due comes before any owner's second.
 func (s *Store) TakeDueDeliveries(ctx context.Context, t Taking) ([]DueDelivery, error) {
 	receivers, inFlight := make([]string, 0, len(t.InFlight)), make([]int32, 0, len(t.InFlight))
 	for receiver, n := range t.InFlight {
@@ -86,15 +88,17 @@ const takeDueDeliveries = `
 		SELECT (SELECT d.receiver FROM webhook_deliveries d
 		        WHERE d.state = 'pending' AND d.receiver > r.receiver ORDER BY d.receiver LIMIT 1)
 		FROM receivers r WHERE r.receiver IS NOT NULL
-	), due AS MATERIALIZED (
-		SELECT d.id, d.tries, d.endpoint_id
+	), found AS MATERIALIZED (
+		SELECT d.*
 		FROM receivers r LEFT JOIN unnest($3::text[], $4::int[]) AS f (receiver, flying) ON f.receiver = r.receiver,
 		LATERAL (
-			SELECT id, tries, endpoint_id, next_try_at FROM webhook_deliveries
+			SELECT id, tries - tries_before AS tries, endpoint_id, owner_id, next_try_at FROM webhook_deliveries
 			WHERE state = 'pending' AND receiver = r.receiver AND next_try_at <= now()
 			ORDER BY next_try_at LIMIT greatest($2 - coalesce(f.flying, 0), 0) FOR NO KEY UPDATE SKIP LOCKED
 		) d
-		ORDER BY d.next_try_at LIMIT $1
+	), due AS MATERIALIZED (
+		SELECT id, tries, endpoint_id FROM found
+		ORDER BY row_number() OVER (PARTITION BY owner_id ORDER BY next_try_at), next_try_at LIMIT $1
 	), judged AS (
 		SELECT due.id, coalesce(e.secret, '') AS secret, CASE
 			WHEN e.state = 'disabled' THEN $7
@@ -109,14 +113,15 @@ const takeDueDeliveries = `
 		FROM judged j WHERE d.id = j.id
 		RETURNING d.*, j.secret, j.dead
 	)
-	SELECT t.id, t.tries, t.receiver, coalesce(t.endpoint_id::text, ''), t.secret, t.url, t.message_key, o.topic, o.payload::text, o.created_at
+	SELECT t.id, t.tries - t.tries_before, t.tries, t.receiver, coalesce(t.endpoint_id::text, ''), t.secret, t.url, t.message_key, o.topic, o.payload::text, o.created_at
 	FROM taken t JOIN outbox o ON o.message_key = t.message_key WHERE t.dead IS NULL ORDER BY t.id`
 
-// MarkDeliveredIfPending records that the receiver took the delivery, whichever try it was.
-func (s *Store) MarkDeliveredIfPending(ctx context.Context, id int64, status int) error {
+// MarkDeliveredUnlessDone records that the receiver took the delivery, whichever try it was, and
+// also if a later one was the last and failed.
+func (s *Store) MarkDeliveredUnlessDone(ctx context.Context, id int64, status int) error {
 	_, err := s.pool.Exec(ctx, `
 		UPDATE webhook_deliveries SET state = 'done', done_at = clock_timestamp(), last_status = $2, last_error = NULL
-		WHERE id = $1 AND state = 'pending'`, id, status)
+		WHERE id = $1 AND state IN ('pending', 'dead')`, id, status)
 	return translate("record the delivered webhook", err)
 }
 
@@ -128,13 +133,13 @@ type DeliveryFailure struct {
 	After  time.Duration // otherwise: after this time
 }
 
-// MarkFailedIfLatestTry records a failed try, unless a later one was taken or it was delivered.
-func (s *Store) MarkFailedIfLatestTry(ctx context.Context, id int64, try int, f DeliveryFailure) error {
+// MarkFailedIfLatestTry records a failed try, named by its Taken, unless a later one was taken or it was delivered.
+func (s *Store) MarkFailedIfLatestTry(ctx context.Context, id int64, taken int, f DeliveryFailure) error {
 	_, err := s.pool.Exec(ctx, `
 		UPDATE webhook_deliveries SET state = CASE WHEN $5 THEN 'dead' ELSE 'pending' END, last_status = $3, last_error = $4,
 			next_try_at = clock_timestamp() + $6 * interval '1 millisecond'
 		WHERE id = $1 AND tries = $2 AND state = 'pending'`,
-		id, try, nullable(f.Status), f.Detail, f.Dead, f.After.Milliseconds())
+		id, taken, nullable(f.Status), f.Detail, f.Dead, f.After.Milliseconds())
 	return translate("record the failed webhook", err)
 }
 
@@ -173,7 +178,7 @@ func (s *Store) Deliveries(ctx context.Context, f DeliveryFilter) ([]Delivery, e
 	return deliveries, translate("list the webhook deliveries", err)
 }
 
-const deliveryColumns = `id, owner_id, endpoint_id::text, message_key, url, state, tries,
+const deliveryColumns = `id, owner_id, endpoint_id::text, message_key, url, state, tries - tries_before,
 	CASE state WHEN 'pending' THEN next_try_at END, last_status, last_error, done_at`
 
 func scanDelivery(row pgx.CollectableRow) (d Delivery, err error) {
@@ -192,7 +197,7 @@ func scanDelivery(row pgx.CollectableRow) (d Delivery, err error) {
 func (s *Store) RedeliverIfEndpointEnabled(ctx context.Context, id int64) (d Delivery, err error) {
 	err = s.inTx(ctx, "redeliver the webhook", func(tx pgx.Tx) error {
 		tag, err := tx.Exec(ctx, `
-			UPDATE webhook_deliveries d SET state = 'pending', tries = 0, done_at = NULL, next_try_at = clock_timestamp()
+			UPDATE webhook_deliveries d SET state = 'pending', tries_before = tries, done_at = NULL, next_try_at = clock_timestamp()
 			WHERE d.id = $1 AND NOT EXISTS (SELECT FROM webhook_endpoints e WHERE e.id = d.endpoint_id AND e.state = 'disabled')`, id)
 		if err != nil {
 			return err

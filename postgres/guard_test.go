@@ -164,6 +164,54 @@ func newRigOfTwoCurrencies(t testing.TB) (rig, attempt) {
 	return r, a
 }
 
+func TestJobThatNeverReservedIsNotReopenedUnderALimit(t *testing.T) {
+	t.Parallel()
+	r := newRig(t).priced(t)
+	a := r.failed(t)
+	r.limit(t, a.job.Owner, 100)
+	_, err := r.store.RequestAttemptIfNoneLives(t.Context(), a.job.ID, "primary", decision())
+	mustBe(t, err, onejob.ErrBudgetExceeded)
+	if _, err := r.store.SetBudget(t.Context(), postgres.BudgetChange{Owner: a.job.Owner}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.store.RequestAttemptIfNoneLives(t.Context(), a.job.ID, "primary", decision()); err != nil {
+		t.Errorf("without a limit: %v", err)
+	}
+}
+
+func TestJobOfALimitedOwnerIsNotInsertedWithoutItsReservation(t *testing.T) {
+	t.Parallel()
+	r := newRig(t).priced(t)
+	job := r.accepted(t)
+	r.limit(t, job.Owner, 100)
+	_, err := r.hand.Exec(t.Context(), copyOf(job, nil))
+	if err == nil || !strings.Contains(err.Error(), "nothing is reserved for it") {
+		t.Errorf("a hand inserts it: %v", err)
+	}
+	r.fixtures(t, `UPDATE budgets SET month = month - interval '1 month'`)
+	if _, err := r.hand.Exec(t.Context(), copyOf(job, nil)); err == nil {
+		t.Error("a hand inserts it under a limit that goes on from the month before")
+	}
+}
+
+// A limit that is set while a job is inserted, after that looked, makes it look again.
+func TestLimitSetWhileAJobIsInsertedLetsItLookAgain(t *testing.T) {
+	t.Parallel()
+	r := newRig(t).priced(t)
+	r.exec(t, `CREATE FUNCTION set_limit() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+		IF nextval('inserts') = 1 THEN
+			INSERT INTO budgets (owner_id, month, "limit", currency) VALUES (NEW.owner_id, date_trunc('month', now() AT TIME ZONE 'UTC'), 100, 'USD');
+		END IF;
+		RETURN NULL;
+	END $$`)
+	r.exec(t, `CREATE SEQUENCE inserts`)
+	r.exec(t, `CREATE CONSTRAINT TRIGGER a_limit AFTER INSERT ON jobs DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION set_limit()`)
+	_, err := r.store.InsertJobs(t.Context(), newJob(t))
+	if err != nil || r.count(t, `SELECT nextval('inserts')`) != 3 {
+		t.Errorf("it was not inserted by a second try: %v", err)
+	}
+}
+
 func TestJobSettlesInTheMonthWhereItReserved(t *testing.T) {
 	t.Parallel()
 	r := newRig(t).priced(t)

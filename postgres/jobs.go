@@ -70,13 +70,19 @@ func (s *Store) InsertJobs(ctx context.Context, jobs ...onejob.Job) ([]Registere
 	return registered, nil
 }
 
+// mostInserts bounds how often a transaction is made that Postgres rolled back.
+const mostInserts = 3
+
 // insertThoseThatFit inserts the jobs, again without those that are refused until none is:
 // the transaction is all or nothing, and the row of a job cannot be taken back by itself.
 func (s *Store) insertThoseThatFit(ctx context.Context, jobs []onejob.Job) (inserted map[string]bool, refused refusals, err error) {
 	refused = refusals{}
-	for {
+	for again := 0; ; {
 		rest := slices.DeleteFunc(slices.Clone(jobs), func(j onejob.Job) bool { return refused[j.ID] != nil })
 		inserted, err = s.insertIfAbsent(ctx, rest)
+		if again++; rolledBack(err) && again < mostInserts {
+			continue // a limit was set meanwhile, for instance: it is seen now
+		}
 		more := refusalsIn(err)
 		if len(more) == 0 {
 			return inserted, refused, translate("insert the job", err)

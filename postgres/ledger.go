@@ -144,7 +144,7 @@ func notReversible(ctx context.Context, tx pgx.Tx, id int64) error {
 	if err := tx.QueryRow(ctx, `SELECT coalesce(corrects, 0) FROM ledger WHERE id = $1`, id).Scan(&corrects); err != nil {
 		return orNotFound(err, "ledger entry %d does not exist: 'onejob ledger --owner O' lists them", id)
 	}
-	return onejob.Errorf(onejob.CodeInvalidRequest, "ledger entry %d takes back entry %d and cannot be reversed: book anew what was right", id, corrects)
+	return onejob.Errorf(onejob.CodeInvalidRequest, "ledger entry %d takes back entry %d and cannot be reversed: 'onejob credit' or 'onejob topup' give the owner what is owed", id, corrects)
 }
 
 // LedgerFilter selects entries of an owner. A zero field beside the owner selects all.

@@ -253,6 +253,17 @@ func TestTenReversalsAtOnceAreOne(t *testing.T) {
 	}
 }
 
+func TestBalanceMayBeLongerThanWhatIsBooked(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.fixtures(t, `INSERT INTO ledger (source, owner_id, kind, amount, currency, recorded_by)
+		SELECT 'ledger.topup:' || n, 'rich', 'topup', 999999999999999, 'USD', 'x' FROM generate_series(1, 20) n`)
+	balances, err := r.store.Balances(t.Context(), "rich")
+	if err != nil || len(balances) != 1 || balances[0].Balance.String() != "19999999999999980" {
+		t.Errorf("%+v, %v", balances, err)
+	}
+}
+
 func TestBalanceIsTheSumOverTheLedger(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

@@ -181,7 +181,7 @@ func blame(err error, served bool) error {
 // leasedTx begins a transaction that the server ends when its client falls silent for
 // longer than the lease.
 func leasedTx(lease time.Duration) pgx.TxOptions {
-	return pgx.TxOptions{BeginQuery: fmt.Sprintf("begin; set local idle_in_transaction_session_timeout = %d", milliseconds(lease))}
+	return pgx.TxOptions{BeginQuery: fmt.Sprintf("begin isolation level read committed; set local idle_in_transaction_session_timeout = %d", milliseconds(lease))}
 }
 
 // applyIn applies those of the batch whose claims are pending, and marks these as done.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/tern/v2/migrate"
 
 	"github.com/onejob/onejob"
@@ -122,6 +123,30 @@ func TestMissingSchemaNamesTheRemedy(t *testing.T) {
 		t.Fatal(err)
 	}
 	mustSayMigrate(store.Check(t.Context()))
+}
+
+func TestSchemaOfANewerProgramIsRefused(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.exec(t, `UPDATE onejob_schema_version SET version = version + 1`)
+	err := r.store.Check(t.Context())
+	if mustBe(t, err, onejob.ErrMisconfigured); err == nil || !strings.HasSuffix(err.Error(), "run a newer program") {
+		t.Errorf("no remedy: %v", err)
+	}
+}
+
+// A program from before the ledger cannot book what it calls for: it is stopped before it
+// calls, where it starts the attempt.
+func TestProgramFromBeforeTheLedgerStartsNoAttempt(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	job := r.failing(t).job
+	_, err := r.hand.Exec(t.Context(), `
+		INSERT INTO attempts (job_id, number, lane, provider, job_version, execution, request, sent_to)
+		VALUES ($1, 2, 0, 'primary', 0, gen_random_uuid(), NULL, NULL) ON CONFLICT (job_id, number) DO NOTHING`, job.ID)
+	if pg, ok := errors.AsType[*pgconn.PgError](err); !ok || pg.ColumnName != "model" {
+		t.Errorf("it may start one: %v", err)
+	}
 }
 
 func TestURLThatCannotWorkIsMisconfigured(t *testing.T) {

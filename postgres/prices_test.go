@@ -163,6 +163,23 @@ func TestTenWorkersAtOnceStoreOnePrice(t *testing.T) {
 	}
 }
 
+// An import may commit between the outcome and the decision on it, with a price that was valid
+// when the call started.
+func TestCallIsChargedByThePricesThatItWasCostedBy(t *testing.T) {
+	t.Parallel()
+	r := newRig(t).priced(t)
+	a := r.started(t)
+	r.record(t, a, using(a.success(`1`), 3))
+	r.exec(t, `INSERT INTO prices (provider, unit, price, charge, currency, valid_from, recorded_by)
+		SELECT 'primary', 'input', 10, 20, 'USD', started_at, 'test' FROM attempts`)
+	r.mustComplete(t, a)
+	cost, charge := r.entryOf(t, a.job.Owner, "cost"), r.entryOf(t, a.job.Owner, "charge")
+	if cost.Amount.String() != "3" || charge.Amount.String() != "6" || string(charge.Prices) != string(cost.Prices) {
+		t.Errorf("cost %s, charge %s by %s", cost.Amount, charge.Amount, charge.Prices)
+	}
+	r.mustBeConsistent(t)
+}
+
 func TestPriceOfThePastChangesNothingThatIsBooked(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

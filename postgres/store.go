@@ -72,14 +72,18 @@ func (s *Store) Check(ctx context.Context) error {
 	}
 	if newest := newestMigration(); version < newest {
 		return onejob.Errorf(onejob.CodeMisconfigured, "the database has schema version %d, this program needs %d: run 'onejob migrate up'", version, newest)
+	} else if version > newest {
+		return onejob.Errorf(onejob.CodeMisconfigured, "the database has schema version %d, this program knows %d: run a newer program", version, newest)
 	}
 	return nil
 }
 
 // boundedTx begins a transaction that the server ends when its client falls silent in
 // the middle: a worker that froze would hold its job's lock for as long as it sleeps.
-// The bound travels with BEGIN, so that it costs no round trip and no session state.
-var boundedTx = pgx.TxOptions{BeginQuery: "begin; set local idle_in_transaction_session_timeout = '5s'"}
+// The bound travels with BEGIN, so that it costs no round trip and no session state. Each
+// statement sees what is committed, whatever the database's default: who waited for a lock
+// must see what its holder wrote, and who writes a message the subscriptions of that moment.
+var boundedTx = pgx.TxOptions{BeginQuery: "begin isolation level read committed; set local idle_in_transaction_session_timeout = '5s'"}
 
 // inTx runs do in a transaction and commits it if do returned nil. What names the
 // work in an error's line.

@@ -14,7 +14,7 @@ import (
 
 // subscribeTx begins a transaction that waits for the writers of messages, who wait for it in
 // turn, for a bounded time.
-var subscribeTx = pgx.TxOptions{BeginQuery: "begin; set local lock_timeout = '5s'; set local idle_in_transaction_session_timeout = '5s'"}
+var subscribeTx = pgx.TxOptions{BeginQuery: "begin isolation level read committed; set local lock_timeout = '5s'; set local idle_in_transaction_session_timeout = '5s'"}
 
 // Subscribe implements [messages.Store]. Topics that the group hears already are left alone;
 // none is ever taken from it, for beside this program an older one may run. Messages older

@@ -14,6 +14,7 @@ import (
 	"github.com/onejob/onejob"
 	"github.com/onejob/onejob/messages"
 	"github.com/onejob/onejob/postgres"
+	"github.com/onejob/onejob/postgres/pgtest"
 )
 
 func TestGroupHearsFromTheBeginningOrFromNow(t *testing.T) {
@@ -143,6 +144,39 @@ func TestSubscriptionThatIsThereWaitsForNobody(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.subscribed(t, c)
+}
+
+// An outcome that waits for its job's row writes its message after a subscription: the group
+// hears it, whatever isolation the database has by default.
+func TestMessageOfAWriterThatWaitedIsHeardUnderAnyIsolation(t *testing.T) {
+	t.Parallel()
+	r := newRig(t).priced(t)
+	a := r.started(t)
+	r.exec(t, `DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET default_transaction_isolation = ''repeatable read''', current_database()); END $$`)
+	store := pgtest.Open(t, r.url)
+	holder, err := r.hand.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = holder.Rollback(t.Context()) }()
+	if _, err := holder.Exec(t.Context(), `SELECT FROM jobs WHERE id = $1 FOR NO KEY UPDATE`, a.job.ID); err != nil {
+		t.Fatal(err)
+	}
+	recorded := make(chan error, 1)
+	go func() {
+		_, err := store.RecordOutcomeIfLive(t.Context(), a.job.ID, 1, a.success(`{}`))
+		recorded <- err
+	}()
+	r.await(t, "the writer waits for the row", `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`)
+	if err := store.Subscribe(t.Context(), "late", []string{"attempt.cost"}, messages.FromNow); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(holder.Rollback(t.Context()), <-recorded); err != nil {
+		t.Fatal(err)
+	}
+	if n := r.claims(t, "late", "pending"); n != 1 {
+		t.Errorf("%d claims", n)
+	}
 }
 
 func TestTenSubscribersAtOnceAreOne(t *testing.T) {

@@ -86,7 +86,24 @@ func TestSummariesAddUpOverManyBatches(t *testing.T) {
 // charge writes the message of a charge.
 func (r rig) charge(t testing.TB, n int, owner string) {
 	t.Helper()
-	r.exec(t, `INSERT INTO outbox (message_key, owner_id, topic, payload) VALUES ('job.charge:' || $1::int, $2, 'job.charge', '{}')`, n, owner)
+	r.exec(t, `INSERT INTO outbox (message_key, owner_id, topic, payload) VALUES ('job.charge:' || $1::int, $2, 'job.charge', '{"amount":"0.5"}')`, n, owner)
+}
+
+// Two owners that bring each other and are charged nothing get nothing.
+func TestChargeOfNothingCreditsNobody(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	c := r.subscribed(t, consumer(t, "referral_credit"))
+	r.exec(t, `INSERT INTO referrals (referee, referrer, amount, currency, recorded_by) VALUES ('new', 'old', 2.5, 'USD', 'hand')`)
+	r.mustComplete(t, r.answered(t, of("new")))
+	if r.applyAll(t, c); r.count(t, `SELECT count(*) FROM ledger WHERE kind = 'credit'`) != 0 {
+		t.Error("a charge without a price credits the referrer")
+	}
+	r.priced(t)
+	r.mustComplete(t, r.answered(t, of("new")))
+	if r.applyAll(t, c); r.count(t, `SELECT count(*) FROM ledger WHERE kind = 'credit'`) != 1 {
+		t.Error("the first charge above nothing does not")
+	}
 }
 
 func TestReferrerIsCreditedOnce(t *testing.T) {

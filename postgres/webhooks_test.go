@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -71,6 +72,48 @@ func TestHandWrittenEndpointIsRefused(t *testing.T) {
 	r.mustRefuse(t, "webhook_endpoints_topics_check", fmt.Sprintf(insert, "'o'", "'u'", "'whsec_x'", "'{job.started}'"))
 }
 
+// A try from before somebody asked for the delivery anew decides nothing about the new one, and
+// what a receiver took is done, whatever was recorded before.
+func TestTryFromBeforeARedeliverDoesNotDecideTheNewOne(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	e := r.endpoint(t, "me")
+	r.exec(t, `INSERT INTO webhook_deliveries (message_key, owner_id, endpoint_id, url) VALUES ($1, 'me', $2, 'https://x.example')`, r.toldJob(t, "me"), e.ID)
+	take := func() postgres.DueDelivery {
+		t.Helper()
+		due, err := r.store.TakeDueDeliveries(t.Context(), postgres.Taking{Most: 9, PerReceiver: 4, MostTries: 13, Lease: time.Minute})
+		if err != nil || len(due) != 1 || due[0].Try != 1 {
+			t.Fatalf("%+v, %v", due, err)
+		}
+		return due[0]
+	}
+	state := func(want postgres.DeliveryState) {
+		t.Helper()
+		if d, err := r.store.Deliveries(t.Context(), postgres.DeliveryFilter{Limit: 1}); err != nil || d[0].State != want || d[0].Tries != 1 {
+			t.Errorf("%+v, %v, want %s", d, err, want)
+		}
+	}
+	fail := func(d postgres.DueDelivery) {
+		t.Helper()
+		if err := r.store.MarkFailedIfLatestTry(t.Context(), d.ID, d.Taken, postgres.DeliveryFailure{Detail: "gone", Dead: true}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	old := take()
+	if _, err := r.store.RedeliverIfEndpointEnabled(t.Context(), old.ID); err != nil {
+		t.Fatal(err)
+	}
+	anew := take()
+	fail(old)
+	state(postgres.DeliveryPending)
+	fail(anew)
+	state(postgres.DeliveryDead)
+	if err := r.store.MarkDeliveredUnlessDone(t.Context(), anew.ID, 200); err != nil {
+		t.Fatal(err)
+	}
+	state(postgres.DeliveryDone)
+}
+
 func TestRemovedEndpointKeepsItsHistoryAndFirstReason(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -97,6 +140,22 @@ func TestRemovedEndpointKeepsItsHistoryAndFirstReason(t *testing.T) {
 		mustBe(t, err, onejob.ErrNotFound)
 		_, err = r.store.Endpoint(t.Context(), id)
 		mustBe(t, err, onejob.ErrNotFound)
+	}
+}
+
+func TestOwnerOfManyReceiversTakesNobodysTurn(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.fixtures(t, `
+		INSERT INTO webhook_deliveries (message_key, owner_id, url, next_try_at)
+		SELECT 'job.failed:' || n, CASE WHEN n > 200 THEN 'small' ELSE 'many' END, 'https://h' || n || '.example', now() - interval '1 day' + n * interval '1 minute' FROM generate_series(1, 202) n`)
+	r.fixtures(t, `INSERT INTO outbox (message_key, owner_id, topic, payload) SELECT message_key, owner_id, 'job.failed', '{}' FROM webhook_deliveries`)
+	due, err := r.store.TakeDueDeliveries(t.Context(), postgres.Taking{Most: 8, PerReceiver: 4, MostTries: 13, Lease: time.Hour})
+	if err != nil || len(due) != 8 {
+		t.Fatalf("%d, %v", len(due), err)
+	}
+	if n := r.count(t, `SELECT count(*) FROM webhook_deliveries WHERE owner_id = 'small' AND tries = 1`); n != 2 {
+		t.Errorf("%d of the small owner's 2 were taken", n)
 	}
 }
 

@@ -152,14 +152,14 @@ func (s *Sender) try(ctx context.Context, d postgres.DueDelivery) {
 
 func (s *Sender) record(ctx context.Context, d postgres.DueDelivery, a answer) error {
 	if a.err == nil {
-		return s.Store.MarkDeliveredIfPending(ctx, d.ID, a.status)
+		return s.Store.MarkDeliveredUnlessDone(ctx, d.ID, a.status)
 	}
 	gone := a.status == http.StatusGone
 	failure := postgres.DeliveryFailure{Status: a.status, Detail: detail(a.err), Dead: gone || d.Try >= mostTries, After: waitAfter(d.Try, a.retryAfter)}
 	if failure.Dead {
 		s.Logger.Warn("a webhook is given up", "delivery", d.ID, "message", d.MessageKey, "tries", d.Try, "error", failure.Detail)
 	}
-	if err := s.Store.MarkFailedIfLatestTry(ctx, d.ID, d.Try, failure); err != nil || !gone || d.EndpointID == "" {
+	if err := s.Store.MarkFailedIfLatestTry(ctx, d.ID, d.Taken, failure); err != nil || !gone || d.EndpointID == "" {
 		return err
 	}
 	s.Logger.Warn("a webhook endpoint is gone and is disabled", "endpoint", d.EndpointID)
