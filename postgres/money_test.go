@@ -172,7 +172,7 @@ func TestAmountsAreExactToTheTwelfthDigit(t *testing.T) {
 			return
 		}
 		count := func(what string, most int64) int64 { return rapid.Int64Range(0, most).Draw(rt, what) }
-		u := provider.Usage{InputTokens: count("input", 1e12), OutputTokens: count("output", 1e9), Images: count("images", 9), Milliseconds: count("ms", 1e7)}
+		u := provider.Usage{InputTokens: count("input", 1e9), OutputTokens: count("output", 1e9), Images: count("images", 9), Milliseconds: count("ms", 1e7)}
 		u.CachedInputTokens, u.ReasoningTokens = count("cached", u.InputTokens), count("reasoning", u.OutputTokens)
 		used := map[string]*big.Rat{
 			"input": big.NewRat(u.InputTokens-u.CachedInputTokens, 1), "cached_input": big.NewRat(u.CachedInputTokens, 1),

@@ -90,7 +90,10 @@ func TestRebuildIsExactBesideConsumersAndWriters(t *testing.T) {
 	}
 	for range 2 {
 		group.Go(func() error {
-			for consuming.Load() > 0 {
+			for range 8 { // without end they would leave the consumers nothing
+				if consuming.Load() == 0 {
+					return nil
+				}
 				if err := r.store.RebuildUsage(ctx, firstDay, secondDay, "", func(time.Time, int) {}); err != nil {
 					return err
 				}
