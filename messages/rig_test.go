@@ -3,7 +3,6 @@ package messages_test
 import (
 	"context"
 	"crypto/rand"
-	"fmt"
 	"log/slog"
 	"sync"
 	"testing"
@@ -129,7 +128,7 @@ func (r rig) mustHaveAppliedOnce(t testing.TB, n int) {
 	t.Helper()
 	const same = `SELECT count(*) FROM (SELECT message_key FROM effects GROUP BY 1 HAVING count(*) = 1) e JOIN outbox USING (message_key)`
 	if once, all := r.count(t, same), r.count(t, `SELECT count(*) FROM effects`); once != n || all != n {
-		t.Error(fmt.Sprintf("%d of %d messages had their effect once; there are %d effects", once, n, all))
+		t.Errorf("%d of %d messages had their effect once; there are %d effects", once, n, all)
 	}
 }
 
