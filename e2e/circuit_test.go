@@ -31,6 +31,7 @@ func TestProviderThatDoesNotServeIsLeftAloneUntilOneCallIsServed(t *testing.T) {
 
 	s.hand(`UPDATE circuits SET open_until = clock_timestamp()`)
 	served := s.request("served", "")
+	served.Fallbacks = []string{"fallback"} // for as long as the worker has not heard that the time has passed
 	s.eventually("a try is served and closes the circuit", func() bool {
 		served.Key += "+"
 		s.wait(s.submit(served).JobID)
