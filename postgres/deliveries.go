@@ -65,8 +65,8 @@ type Taking struct {
 
 // TakeDueDeliveries takes deliveries whose time has come and counts their tries, so that a
 // sender which dies in the middle counts too. No receiver takes another's turn: the next
-// receiver is found by the index, however many deliveries wait for the one before. Nor does an owner of many receivers:
-// each owner's longest due comes before any owner's second.
+// receiver is found by the index, however many deliveries wait for the one before. Nor does
+// an owner of many receivers: each owner's longest due comes before any owner's second.
 func (s *Store) TakeDueDeliveries(ctx context.Context, t Taking) ([]DueDelivery, error) {
 	receivers, inFlight := make([]string, 0, len(t.InFlight)), make([]int32, 0, len(t.InFlight))
 	for receiver, n := range t.InFlight {
@@ -133,7 +133,8 @@ type DeliveryFailure struct {
 	After  time.Duration // otherwise: after this time
 }
 
-// MarkFailedIfLatestTry records a failed try, named by its Taken, unless a later one was taken or it was delivered.
+// MarkFailedIfLatestTry records a failed try, named by its Taken, unless a later one was
+// taken or it was delivered.
 func (s *Store) MarkFailedIfLatestTry(ctx context.Context, id int64, taken int, f DeliveryFailure) error {
 	_, err := s.pool.Exec(ctx, `
 		UPDATE webhook_deliveries SET state = CASE WHEN $5 THEN 'dead' ELSE 'pending' END, last_status = $3, last_error = $4,

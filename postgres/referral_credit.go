@@ -6,8 +6,9 @@ import (
 	"github.com/onejob/onejob/messages"
 )
 
-// referralCredit credits who brought an owner when a job of that owner is charged more than nothing: once,
-// whatever is charged later or at the same moment, since the entry's source is the referee.
+// referralCredit credits who brought an owner when a job of that owner is charged more than
+// nothing: once, whatever is charged later or at the same moment, since the entry's source is
+// the referee.
 var referralCredit = messages.Consumer{
 	Group: "referral_credit", Topics: []string{"job.charge"},
 	Apply: func(ctx context.Context, tx messages.Tx, batch []messages.Message) error {
