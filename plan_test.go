@@ -37,6 +37,12 @@ func providerSilent(provider string) onejob.Attempt {
 	return a
 }
 
+func circuitOpen(provider string) onejob.Attempt {
+	a := retryable(provider)
+	a.Reason = onejob.ReasonCircuitOpen
+	return a
+}
+
 func unknownProvider(provider string) onejob.Attempt {
 	a := retryable(provider)
 	a.Reason = onejob.ReasonUnknownProvider
@@ -134,7 +140,9 @@ func TestRetriesOnAProviderComeToAnEnd(t *testing.T) {
 		want     onejob.Action
 	}{
 		{"within three days", alone(1), lasting(72*time.Hour, providerSilent("primary"), providerSilent("primary")), onejob.ActionAttempt},
+		{"its circuit open within three days", alone(1), lasting(72*time.Hour, circuitOpen("primary"), circuitOpen("primary")), onejob.ActionAttempt},
 		{"after three days", alone(1), lasting(73*time.Hour, providerSilent("primary"), providerSilent("primary")), onejob.ActionFail},
+		{"its circuit open after three days", alone(1), lasting(73*time.Hour, circuitOpen("primary"), circuitOpen("primary")), onejob.ActionFail},
 		{"a fallback is left however long the primary was unknown", threeProviders(3), lasting(100*time.Hour, rejected("primary")), onejob.ActionAttempt},
 		{"and after retries without end", threeProviders(3), lasting(100*time.Hour, retryable("primary"), retryable("primary")), onejob.ActionAttempt},
 	} {
@@ -168,7 +176,9 @@ func TestPlanNamesTheNextStep(t *testing.T) {
 		{"without effect: the same provider again", threeProviders(3), history(retryable("primary")), attempt(2, "primary", "retry")},
 		{"twice without effect: the fallback", threeProviders(3), history(retryable("primary"), retryable("primary")), attempt(3, "second", "fallback")},
 		{"not called, for its silence to others: the fallback at once", threeProviders(3), history(providerSilent("primary")), attempt(2, "second", "fallback")},
+		{"not called, its circuit is open: the fallback at once", threeProviders(3), history(circuitOpen("primary")), attempt(2, "second", "fallback")},
 		{"not called and no fallback: the same provider, as often as it takes", alone(1), history(providerSilent("primary"), providerSilent("primary")), attempt(3, "primary", "retry")},
+		{"its circuit is open and no fallback: the same provider, as often as it takes", alone(1), history(circuitOpen("primary"), circuitOpen("primary")), attempt(3, "primary", "retry")},
 		{"a worker did not know the provider: another may", alone(1), history(unknownProvider("primary"), unknownProvider("primary")), attempt(3, "primary", "retry")},
 		{"two workers did not know the provider: the fallback", threeProviders(3), history(unknownProvider("primary"), unknownProvider("primary")), attempt(3, "second", "fallback")},
 		{"a final no: the fallback at once", threeProviders(3), history(rejected("primary")), attempt(2, "second", "fallback")},
