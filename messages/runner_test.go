@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -41,12 +42,39 @@ func TestWorkersShareMessagesAndApplyEachOnce(t *testing.T) {
 	}
 }
 
+// drowsy knows whether its consumer found nothing when it last looked, and so sleeps.
+type drowsy struct {
+	messages.Store
+	sleeps *atomic.Bool
+}
+
+func (d drowsy) TakeBatch(ctx context.Context, c messages.Consumer) (messages.Taken, error) {
+	taken, err := d.Store.TakeBatch(ctx, c)
+	d.sleeps.Store(err == nil && len(taken.Batch) == 0)
+	return taken, err
+}
+
+func (d drowsy) awaitSleep(t testing.TB) {
+	t.Helper()
+	ticker := time.NewTicker(5 * time.Millisecond)
+	defer ticker.Stop()
+	for deadline := time.Now().Add(patience); !d.sleeps.Load(); <-ticker.C {
+		if time.Now().After(deadline) {
+			t.Fatal("the consumer does not come to rest")
+		}
+	}
+}
+
+const listening = `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND query = 'LISTEN onejob_messages' AND state = 'idle'`
+
 func TestNotificationWakesASleepingConsumer(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	start(t, messages.Runner{Store: r.store, Consumers: []messages.Consumer{counting()}, Poll: time.Hour})
-	r.await(t, 1, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND query = 'LISTEN onejob_messages' AND state = 'idle'`)
+	store := drowsy{r.store, new(atomic.Bool)}
+	start(t, messages.Runner{Store: store, Consumers: []messages.Consumer{counting()}, Poll: time.Hour})
+	r.await(t, 1, listening)
 	for n := range 3 {
+		store.awaitSleep(t)
 		r.tell(t, 1)
 		r.await(t, n+1, done)
 	}
@@ -56,13 +84,16 @@ func TestConsumerListensAgainAfterItsConnectionIsLost(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	proxy := pgproxy.Start(t, r.url)
-	start(t, messages.Runner{Store: pgtest.Open(t, proxy.URL()), Consumers: []messages.Consumer{counting()}, Poll: time.Hour})
-	const listening = `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND query = 'LISTEN onejob_messages' AND state = 'idle'`
+	store := drowsy{pgtest.Open(t, proxy.URL()), new(atomic.Bool)}
+	start(t, messages.Runner{Store: store, Consumers: []messages.Consumer{counting()}, Poll: time.Hour})
 	r.await(t, 1, listening)
-	proxy.CutAll()
-	r.await(t, 0, listening)
 	r.tell(t, 1)
 	r.await(t, 1, done)
+	store.awaitSleep(t)
+	proxy.CutAll()
+	r.await(t, 1, listening)
+	r.tell(t, 1)
+	r.await(t, 2, done)
 }
 
 // deaf is a store whose notifications do not come through.
@@ -161,9 +192,16 @@ func TestHungBatchIsLeftAfterTheDrain(t *testing.T) {
 		return ctx.Err()
 	}
 	r.tell(t, 1)
+	c.Lease = time.Hour // it is not what ends the batch
 	stop := start(t, messages.Runner{Store: r.store, Consumers: []messages.Consumer{c}, Drain: 50 * time.Millisecond})
 	<-began
-	stop()
+	stopped := make(chan struct{})
+	go func() { stop(); close(stopped) }()
+	select {
+	case <-stopped:
+	case <-time.After(patience):
+		t.Fatal("the runner waits for a batch that hangs")
+	}
 	if n := r.count(t, `SELECT count(*) FROM inbox WHERE state = 'pending' AND tries = 1`); n != 1 {
 		t.Errorf("%d are left to another worker, with their try counted", n)
 	}
