@@ -66,18 +66,20 @@ func (s *Store) SetBudget(ctx context.Context, c BudgetChange) (b Budget, err er
 		return b, err
 	}
 	err = s.inTx(ctx, "set the budget", func(tx pgx.Tx) error {
-		var set, over bool
+		// No arbiter is named: one alone would leave the other unique index to raise its violation
+		// when two first budgets meet.
+		var month string
+		var over bool
 		err := tx.QueryRow(ctx, `
 			WITH m AS (SELECT `+theMonth+` AS month, `+currentMonth+` AS current),
-			set AS (
-				INSERT INTO budgets AS b (owner_id, month, "limit", currency)
+			inserted AS (
+				INSERT INTO budgets (owner_id, month, "limit", currency)
 				SELECT $1::text, m.month, $3::numeric, coalesce($4::text, (
 					SELECT currency FROM budgets WHERE owner_id = $1::text AND month <= m.month ORDER BY month DESC LIMIT 1))
 				FROM m WHERE m.month >= m.current
-				ON CONFLICT (owner_id, month) DO UPDATE SET "limit" = excluded."limit" WHERE b.currency = excluded.currency
-				RETURNING month)
-			SELECT EXISTS (SELECT FROM set), m.month < m.current FROM m`,
-			c.Owner, c.Month, c.Limit, nullable(c.Currency)).Scan(&set, &over)
+				ON CONFLICT DO NOTHING)
+			SELECT to_char(month, 'YYYY-MM'), month < current FROM m`,
+			c.Owner, c.Month, c.Limit, nullable(c.Currency)).Scan(&month, &over)
 		if lacks(err, "budgets", "currency") {
 			return onejob.Errorf(onejob.CodeInvalidRequest, "owner %q has no budget yet: give the currency of the first one", c.Owner)
 		}
@@ -85,9 +87,16 @@ func (s *Store) SetBudget(ctx context.Context, c BudgetChange) (b Budget, err er
 			return err
 		}
 		if over {
-			return onejob.Errorf(onejob.CodeInvalidRequest, "%s is over: set the budget of this month, by UTC, or of a later one", c.Month)
+			return onejob.Errorf(onejob.CodeInvalidRequest, "%s is over: set the budget of this month, by UTC, or of a later one", month)
 		}
-		if b, err = queryBudget(ctx, tx, c.Owner, c.Month); err == nil && !set {
+		set, err := tx.Exec(ctx, `
+			UPDATE budgets SET "limit" = $3
+			WHERE owner_id = $1 AND month = to_date($2, 'YYYY-MM') AND currency = coalesce($4, currency)`,
+			c.Owner, month, c.Limit, nullable(c.Currency))
+		if err != nil {
+			return err
+		}
+		if b, err = queryBudget(ctx, tx, c.Owner, month); err == nil && set.RowsAffected() == 0 {
 			return onejob.Errorf(onejob.CodeConflict, "the budget of %q for %s is in %s and cannot be in %s: keep the currency, or change it from another month on", c.Owner, b.Month, b.Currency, c.Currency)
 		}
 		return err

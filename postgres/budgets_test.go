@@ -1,6 +1,7 @@
 package postgres_test
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 
@@ -115,14 +116,14 @@ func TestBudgetThatCannotBeIsRefused(t *testing.T) {
 func TestTenBudgetsAtOnceAreOne(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	for range rounds {
+	for round := range rounds {
 		calls := make([]func(), 10)
 		for i := range calls {
-			calls[i] = func() { r.mustSetBudget(t, "o", "2996-11", "1", "USD") }
+			calls[i] = func() { r.mustSetBudget(t, "o"+strconv.Itoa(round), "2996-11", "1", "USD") }
 		}
 		together(calls...)
 	}
-	if n := r.count(t, `SELECT count(*) FROM budgets`); n != 1 {
-		t.Errorf("%d rows", n)
+	if n := r.count(t, `SELECT count(*) FROM budgets`); n != rounds {
+		t.Errorf("%d rows for %d owners", n, rounds)
 	}
 }

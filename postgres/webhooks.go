@@ -43,7 +43,7 @@ func scanEndpoint(row pgx.CollectableRow) (e Endpoint, err error) {
 // AddEndpointOnce inserts the endpoint under its id, unless it is there, and returns it.
 func (s *Store) AddEndpointOnce(ctx context.Context, e Endpoint) (added Endpoint, err error) {
 	_, err = s.pool.Exec(ctx, `
-		INSERT INTO webhook_endpoints (id, owner_id, url, secret, topics) VALUES ($1, $2, $3, $4, $5) ON CONFLICT (id) DO NOTHING`,
+		INSERT INTO webhook_endpoints (id, owner_id, url, secret, topics) VALUES ($1, $2, $3, $4, $5) ON CONFLICT DO NOTHING`,
 		e.ID, e.Owner, e.URL, e.Secret, append([]string{}, e.Topics...))
 	if err != nil {
 		return Endpoint{}, translate("add the webhook endpoint", err)
