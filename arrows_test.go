@@ -21,7 +21,9 @@ var mayImport = map[string][]string{
 	"starter":    {"", "postgres", "workflows"},
 	"callbacks":  {"", "provider", "postgres", "activities"},
 	"worker":     {"", "provider", "postgres", "activities", "callbacks", "workflows"},
-	"config":     {"", "provider"},
+	"config":     {"", "provider", "internal"},
+	"contract":   {"", "internal"},
+	"internal":   {""},
 	"simulator":  {},
 	"dev":        {},
 }

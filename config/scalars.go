@@ -46,7 +46,7 @@ func oneOf(values ...string) func(element) (string, error) {
 // checkName checks a name that requests use.
 func (e element) checkName(name string) error {
 	if name == "" || len(name) > 100 || strings.ContainsFunc(name, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }) {
-		return e.file.errorf(e.node.Line, "name %s cannot be used: give 1 to 100 bytes without white space", quoted(name))
+		return e.file.errorf(e.Node.Line, "name %s cannot be used: give 1 to 100 bytes without white space", quoted(name))
 	}
 	return nil
 }
