@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 	"unicode"
-
-	"go.yaml.in/yaml/v4"
 )
 
 // text is a text without references; see expanded.
@@ -21,16 +19,7 @@ func text(e element) (string, error) {
 	return s, err
 }
 
-func rawText(e element) (string, error) {
-	node := e.resolved()
-	if node.Kind != yaml.ScalarNode || node.ShortTag() != "!!str" {
-		return "", e.errorf("is %s: write it as text, in quotes if it looks like something else", typeName(node))
-	}
-	if node.Value == "" || strings.ContainsFunc(node.Value, unicode.IsControl) {
-		return "", e.errorf("is %s: give a text without control characters", quoted(node.Value))
-	}
-	return node.Value, nil
-}
+func rawText(e element) (string, error) { return e.Text() }
 
 // oneOf is a text out of the given ones.
 func oneOf(values ...string) func(element) (string, error) {
@@ -53,28 +42,12 @@ func (e element) checkName(name string) error {
 
 // duration is a time in whole milliseconds from shortest to longest.
 func duration(shortest, longest time.Duration) func(element) (time.Duration, error) {
-	return func(e element) (time.Duration, error) {
-		node := e.resolved()
-		d, err := time.ParseDuration(node.Value)
-		if node.Kind != yaml.ScalarNode || err != nil {
-			return 0, e.errorf("is %s and not a duration: write it like 10s or 1m30s", typeName(node))
-		}
-		if d < shortest || d > longest || d%time.Millisecond != 0 {
-			return 0, e.errorf("is %v: use whole milliseconds from %v to %v", d, shortest, longest)
-		}
-		return d, nil
-	}
+	return func(e element) (time.Duration, error) { return e.Duration(shortest, longest) }
 }
 
 // whole is a whole number from least to most.
 func whole(least, most int) func(element) (int, error) {
-	return func(e element) (n int, err error) {
-		node := e.resolved()
-		if node.ShortTag() != "!!int" || node.Decode(&n) != nil || n < least || n > most {
-			return 0, e.errorf("is %s: use a whole number from %d to %d", typeName(node), least, most)
-		}
-		return n, nil
-	}
+	return func(e element) (int, error) { return e.Whole(least, most) }
 }
 
 // rate is a number above zero.
@@ -86,25 +59,14 @@ func rate(e element) (r float64, err error) {
 	return r, nil
 }
 
-var exactDecimal = regexp.MustCompile(`^[0-9]{1,12}(\.[0-9]{1,18})?$`)
-
 // decimal is an exact decimal, kept as it is written.
-func decimal(e element) (string, error) {
-	node := e.resolved()
-	if node.Kind != yaml.ScalarNode || !exactDecimal.MatchString(node.Value) {
-		return "", e.errorf("is %s: write an exact decimal like 0.000002, with at most 12 digits before and 18 behind the point", typeName(node))
-	}
-	return node.Value, nil
-}
-
-var currencyCode = regexp.MustCompile(`^[A-Z]{3}$`)
+func decimal(e element) (string, error) { return e.Decimal() }
 
 func currency(e element) (string, error) {
-	s, err := text(e)
-	if err == nil && !currencyCode.MatchString(s) {
-		return "", e.errorf("is %s: use a code of ISO 4217 like USD", quoted(s))
+	if _, err := text(e); err != nil {
+		return "", err
 	}
-	return s, err
+	return e.Currency()
 }
 
 // status is an HTTP status that may be declared certain: an error that is an answer. A
@@ -154,10 +116,4 @@ func address(schemes ...string) func(element) (string, error) {
 }
 
 // flag is true or false.
-func flag(e element) (on bool, err error) {
-	node := e.resolved()
-	if node.ShortTag() != "!!bool" || node.Decode(&on) != nil {
-		return false, e.errorf("is %s: use true or false", typeName(node))
-	}
-	return on, nil
-}
+func flag(e element) (bool, error) { return e.Flag() }
