@@ -27,10 +27,10 @@ func (r *reader) compile() {
 	}
 	r.keep(r.checkKeys())
 	r.checkRules()
-	for i, c := range r.Cases {
-		r.checkCase(c, r.cases[i])
+	for _, c := range r.Cases {
+		r.checkCase(c)
 	}
-	r.checkCase(r.Canary, r.canary)
+	r.checkCase(r.Canary)
 	r.keep(r.checkCanary())
 }
 
@@ -63,36 +63,36 @@ func (r *reader) checkRules() {
 
 // checkCase looks whether the case's input is one, the prompt renders for it, and the
 // facts are about what a reply has.
-func (r *reader) checkCase(c Case, at located) {
+func (r *reader) checkCase(c Case) {
 	if _, err := r.RenderCase(c, nil); err != nil {
-		r.keep(r.caseError(c, at, err))
+		r.keep(caseError(c, err))
 	}
 	for i, f := range c.Facts {
 		if err := r.checkFact(f); err != nil {
-			r.keep(r.factError(c, i, at, err))
+			r.keep(factError(c, i, err))
 		}
 	}
 }
 
-func (r *reader) caseError(c Case, at located, err error) error {
+func caseError(c Case, err error) error {
 	f, ok := errors.AsType[Finding](err)
 	if !ok {
-		return at.errorf("case %s: %s", yamlfile.Quoted(c.Name), oneLine(err.Error()))
+		return c.errorf("case %s: %s", yamlfile.Quoted(c.Name), oneLine(err.Error()))
 	}
 	switch f.Code {
 	case CodeInput:
-		return at.errorf("the input of case %s breaks the input schema at %s: %s: correct the one or the other", yamlfile.Quoted(c.Name), orRoot(f.Path), f.Detail)
+		return c.errorf("the input of case %s breaks the input schema at %s: %s: correct the one or the other", yamlfile.Quoted(c.Name), orRoot(f.Path), f.Detail)
 	case CodeTemplate:
-		return at.errorf("the prompt cannot be rendered for case %s: %s", yamlfile.Quoted(c.Name), f.Detail)
+		return c.errorf("the prompt cannot be rendered for case %s: %s", yamlfile.Quoted(c.Name), f.Detail)
 	}
-	return at.errorf("case %s: %s", yamlfile.Quoted(c.Name), f.Detail)
+	return c.errorf("case %s: %s", yamlfile.Quoted(c.Name), f.Detail)
 }
 
-func (r *reader) factError(c Case, i int, at located, err error) error {
+func factError(c Case, i int, err error) error {
 	if _, placed := problemOf(err); placed {
 		return err
 	}
-	return at.errorf("fact %d of case %s %w", i+1, yamlfile.Quoted(c.Name), err)
+	return c.errorf("fact %d of case %s %w", i+1, yamlfile.Quoted(c.Name), err)
 }
 
 func (r *reader) checkFact(f Fact) error {
@@ -140,18 +140,18 @@ func (p place) accepts(text json.RawMessage) error {
 	return nil
 }
 
-// checkCanary refuses a canary that a reply could pass without the system prompt: what it
-// expects stands in what the user says.
+// checkCanary refuses a canary that a reply could pass without its instruction: all that it
+// expects stands in the prompt anyway.
 func (r *reader) checkCanary() error {
-	p, err := r.RenderCase(r.Canary, nil)
+	p, err := r.Render(r.Canary.Input, nil)
 	if err != nil {
 		return nil // it was told already
 	}
 	for _, f := range r.Canary.Facts {
 		var word string
-		if json.Unmarshal(f.Equal, &word) == nil && word != "" && strings.Contains(p.User, word) {
-			return r.canary.errorf("the canary expects %s, which stands in the user prompt too, so a model that ignores the system prompt could pass: take a word that only the instruction has", yamlfile.Quoted(word))
+		if json.Unmarshal(f.Equal, &word) != nil || word == "" || !strings.Contains(p.System+"\n"+p.User, word) {
+			return nil
 		}
 	}
-	return nil
+	return r.Canary.errorf("all that the canary expects stands in the prompt without the instruction too, so a model that ignores the system prompt could pass: expect a word that only the instruction has")
 }

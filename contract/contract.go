@@ -67,6 +67,8 @@ type Case struct {
 	Facts       []Fact          `json:"facts"`
 	Runs        int             `json:"runs"`
 	MustPass    int             `json:"must_pass"` // of the runs
+
+	located // where it stands
 }
 
 // Fact is something that is known of the reply to one input: it has exactly one of Equal,

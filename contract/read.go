@@ -46,8 +46,6 @@ type reader struct {
 
 	systemText, userText      located
 	inputSchema, outputSchema *document
-	cases                     []located // where the cases stand, in their order
-	canary                    located
 }
 
 // located is a text of the contract and where it stands.

@@ -109,7 +109,6 @@ func (r *reader) readCases(e yamlfile.Element) error {
 			r.keep(item.Errorf("has the name %s of another case: give it one of its own", yamlfile.Quoted(c.Name)))
 		}
 		r.Cases = append(r.Cases, c)
-		r.cases = append(r.cases, located{file: item.File, line: item.Node.Line})
 		return err
 	})
 	if err == nil && len(r.Cases) == 0 {
@@ -119,14 +118,13 @@ func (r *reader) readCases(e yamlfile.Element) error {
 }
 
 func (r *reader) readCanary(e yamlfile.Element) (err error) {
-	r.canary = located{file: e.File, line: e.Node.Line}
 	r.Canary, err = r.readCase(e, true)
 	return err
 }
 
 // readCase reads a case, or the canary, which has no name and has an instruction.
 func (r *reader) readCase(e yamlfile.Element, canary bool) (Case, error) {
-	c := Case{Runs: defaultRuns}
+	c := Case{Runs: defaultRuns, located: located{file: e.File, line: e.Node.Line}}
 	var input *document
 	var instruction located
 	known := map[string]member{

@@ -49,7 +49,7 @@ func newRoot() *cobra.Command {
 	}
 	setUpLog(root)
 	root.AddCommand(
-		newStart(), newJob(), newAttempt(), newProvider(),
+		newStart(), newJob(), newAttempt(), newProvider(), newContract(),
 		newWorker(), newSimulator(), newMigrate(), newHealth(), newVersion(), newDev(), newDemo(),
 	)
 	return root
