@@ -133,6 +133,8 @@ func parseDocument(file string, text []byte) (*document, error) {
 		line += bytes.Count(text[counted:decoder.InputOffset()], []byte("\n"))
 		counted = decoder.InputOffset()
 		if err != nil {
+			rest := text[counted:]
+			line += bytes.Count(rest[:len(rest)-len(bytes.TrimLeft(rest, " \t\r\n,"))], []byte("\n"))
 			return nil, yamlfile.Errorf(file, line, "this is not JSON: %s", oneLine(strings.TrimPrefix(err.Error(), "jsontext: ")))
 		}
 		pointer := string(decoder.StackPointer())

@@ -19,7 +19,7 @@ const (
 	mostExpressionNodes = 2000
 	deepestExpression   = 50
 	largestRegexp       = 1000
-	mostCost            = 2_000_000
+	mostCost            = 500_000
 )
 
 // program is an expression of CEL that was checked.
@@ -66,7 +66,7 @@ func compileExpression(source located, known environment) (*program, error) {
 	if result := checked.OutputType(); !result.IsExactType(cel.BoolType) && !result.IsExactType(cel.DynType) {
 		return nil, source.errorf("the expression gives %s: compare, so that it gives true or false", result)
 	}
-	compiled, err := env.Program(checked, cel.CostLimit(mostCost), cel.CostTracking(decimalCosts{}), cel.EvalOptions(cel.OptOptimize))
+	compiled, err := env.Program(checked, cel.CostLimit(mostCost), cel.CostTracking(costs{}), cel.EvalOptions(cel.OptOptimize))
 	if err != nil {
 		return nil, source.errorf("the expression cannot be run: %s", oneLine(err.Error()))
 	}

@@ -30,6 +30,9 @@ func (p place) object() (map[string]any, place) {
 		if !refers {
 			return object, p
 		}
+		if len(object) > 1 { // more is said here than there
+			break
+		}
 		p.pointer = target
 	}
 	return nil, place{}
