@@ -23,7 +23,8 @@
 //     win. Of an unknown attempt SeekOutcome looks for the outcome; callbacks hears
 //     providers that call back.
 //  5. worker: runs all of that, and the reconciler that starts what lost its workflow.
-//  6. cmd/onejob: the command line; config: onejob.yaml.
+//  6. cmd/onejob: the command line; config: onejob.yaml; contract: what a kind of job asks
+//     a model, and what its reply must be.
 //
 // To see it run: dev (Temporal and Postgres on one machine), simulator (a provider that
 // misbehaves on request), examples. To see it hold: e2e (whole stories on real

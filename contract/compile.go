@@ -8,6 +8,7 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"github.com/onejob/onejob"
 	"github.com/onejob/onejob/internal/yamlfile"
 )
 
@@ -111,7 +112,7 @@ func (r *reader) checkFact(f Fact) error {
 	}
 	for _, value := range expected {
 		if err := where.accepts(value); err != nil {
-			return fmt.Errorf("expects %s at %s, which the output schema refuses: %w", yamlfile.Shown(string(value)), orRoot(f.Path), err)
+			return fmt.Errorf("expects %s at %s, which the output schema refuses: %w", onejob.Shorten(string(value), 60), orRoot(f.Path), err)
 		}
 	}
 	return nil

@@ -105,3 +105,13 @@ func TestFullFileIsReadWithWhatStandsBeside(t *testing.T) {
 		t.Errorf("%q, %v", p.System, err)
 	}
 }
+
+// The first contract of the guide is one.
+func TestContractOfTheGuideIsGood(t *testing.T) {
+	t.Parallel()
+	_, rest, _ := strings.Cut(mustRead(t, "..", "docs", "contracts.md"), "```yaml\n")
+	text, _, found := strings.Cut(rest, "```")
+	if c := mustParse(t, text); !found || c.Kind != "sum" {
+		t.Errorf("kind %q", c.Kind)
+	}
+}

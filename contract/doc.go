@@ -10,7 +10,7 @@
 // Certification and production use the same checks, which are values: [Contract.Render]
 // gives the prompt, [Contract.CheckReply] and [Contract.CheckCase] a [Verdict]. A reply is
 // judged as it came: nothing is repaired, no fence is taken off. [Counter] and [Tokenizer]
-// count tokens; [OpenAIModel] has the vocabularies of OpenAI's models.
+// count tokens; package openai has those of OpenAI's models.
 //
 // The checks are pure and bounded: no network, no clock, no file but those that Load
 // reads; replies, schemas, rules and templates have limits of size, depth and cost.

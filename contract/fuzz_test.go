@@ -46,7 +46,7 @@ func FuzzParse(f *testing.F) {
 }
 
 func FuzzReply(f *testing.F) {
-	c := mustParse(f, small(f, `output_schema: {type: object, required: [sum], properties: {sum: {type: number}, note: {type: string, pattern: "^a*b?$"}, parts: {uniqueItems: true, items: {oneOf: [{type: number}, {$ref: '#/$defs/part'}]}}}, $defs: {part: {type: object, properties: {a: {multipleOf: 0.1}}}}}`))
+	c := mustParse(f, small(f, `output_schema: {type: object, required: [sum], properties: {sum: {type: number}, note: {type: string, pattern: "^[a-z]*$"}, parts: {uniqueItems: true, items: {oneOf: [{type: number}, {$ref: '#/$defs/part'}]}}}, $defs: {part: {type: object, properties: {a: {multipleOf: 0.1}}}}}`))
 	for _, reply := range []string{
 		`{"sum": 0.3}`, "```json\n{\"sum\": 0.3}\n```", `Yes: {"sum": 0.3}`, `{"sum": 1e99}`, `{"sum": 0.3, "sum": 0.3}`, `{"sum": 0.3, "a~b": 1}`,
 		`{"sum": 0.3, "parts": [1, 1.0, {"a": 0.3}, {"a": 1e-300}]}`, `{"note": "\ud800"}`, `[[[`, `"\u0000"`, "\xff", "",

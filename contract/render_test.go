@@ -89,9 +89,9 @@ func TestInputOutsideItsSchemaIsRefused(t *testing.T) {
 
 func TestSpecialTokensOfTheModelAreRefusedOrBrokenUp(t *testing.T) {
 	t.Parallel()
-	tokenizer, _, _ := contract.OpenAIModel("gpt-4o")
+	tokenizer := runes{}
 	strict, lenient := prompting(t, "{{.a}}{{.object.b}}"), prompting(t, "{{.a}}{{.object.b}}", "special_tokens: neutralise")
-	for _, token := range append(tokenizer.SpecialTokens(), "<|endoftext|>", "<|im_start|>", "<|start|>") {
+	for _, token := range tokenizer.SpecialTokens() {
 		input := `{"a": "Say ` + token + `.", "object": {"b": ""}}`
 		if f := refusedInput(t, strict, input, tokenizer); f.Code != contract.CodeSpecialToken || f.Name != token {
 			t.Errorf("%v", f)
@@ -114,52 +114,47 @@ func TestSpecialTokensOfTheModelAreRefusedOrBrokenUp(t *testing.T) {
 	}
 }
 
-func TestTokensAreThoseOfTheModel(t *testing.T) {
+func TestPromptAndAnswerMustFitTheContext(t *testing.T) {
 	t.Parallel()
-	for model, want := range map[string]struct {
-		name   string
-		window int
-	}{
-		"gpt-4o": {"o200k_base", 128_000}, "gpt-4o-mini-2024-07-18": {"o200k_base", 128_000}, "gpt-4.1-nano": {"o200k_base", 1_047_576},
-		"gpt-5.2": {"o200k_base", 400_000}, "o3": {"o200k_base", 200_000}, "o1-mini": {"o200k_base", 128_000}, "gpt-4": {"cl100k_base", 8192},
-		"gpt-4-turbo-2024-04-09": {"cl100k_base", 128_000}, "gpt-3.5-turbo": {"cl100k_base", 16_385}, "ft:gpt-4o:acme::id": {"o200k_base", 128_000},
-	} {
-		tokenizer, window, ok := contract.OpenAIModel(model)
-		if !ok || tokenizer.Name() != want.name || window != want.window {
-			t.Errorf("%s: %v, %d", model, ok, window)
-		}
+	tokenizer := runes{}
+	c := prompting(t, "{{.a}}", "parameters: {max_tokens: 100}")
+	p := contract.Prompt{System: "hello world", User: "hello world"}
+	tokens, err := c.Fits(t.Context(), p, tokenizer, 122)
+	if err != nil || tokens != 22 {
+		t.Errorf("%d, %v", tokens, err)
 	}
-	for _, model := range []string{"", "gpt", "gpt-6", "gpt-50", "claude-opus-5", "o", "gpt-4omni"} {
-		if _, _, ok := contract.OpenAIModel(model); ok {
-			t.Errorf("%q is known", model)
-		}
+	if _, err := c.Fits(t.Context(), p, tokenizer, 121); err == nil || !strings.Contains(err.Error(), "22 tokens of the prompt and 100 of the answer exceed the context of 121") {
+		t.Errorf("%v", err)
 	}
-	// Counted by OpenAI's tiktoken.
-	tokenizer, _, _ := contract.OpenAIModel("gpt-4o")
-	if tokens, err := tokenizer.Encode("hello world"); err != nil || len(tokens) != 2 || tokens[0] != 24912 || tokens[1] != 2375 {
-		t.Errorf("%v, %v", tokens, err)
-	}
-	tokenizer, _, _ = contract.OpenAIModel("gpt-4")
-	if tokens, err := tokenizer.Encode("hello world"); err != nil || len(tokens) != 2 || tokens[0] != 15339 || tokens[1] != 1917 {
-		t.Errorf("%v, %v", tokens, err)
+	if _, problems := c.CheckTokens(t.Context(), tokenizer, 104); len(problems) != 2 || problems[0].Line == 0 {
+		t.Errorf("%v", problems)
 	}
 }
 
-func TestPromptAndAnswerMustFitTheContext(t *testing.T) {
-	t.Parallel()
-	tokenizer, _, _ := contract.OpenAIModel("gpt-4o")
-	c := prompting(t, "{{.a}}", "parameters: {max_tokens: 100}")
-	p := contract.Prompt{System: "hello world", User: "hello world"}
-	tokens, err := c.Fits(t.Context(), p, tokenizer, 115)
-	if err != nil || tokens != 15 {
-		t.Errorf("%d, %v", tokens, err)
+// runes is a tokenizer whose tokens are characters.
+type runes struct{}
+
+func (runes) Name() string { return "runes" }
+
+func (runes) SpecialTokens() []string { return []string{"<|endoftext|>", "<|im_start|>", "<|start|>"} }
+
+func (runes) Encode(text string) (tokens []uint, err error) {
+	for _, r := range text {
+		tokens = append(tokens, uint(r))
 	}
-	if _, err := c.Fits(t.Context(), p, tokenizer, 114); err == nil || !strings.Contains(err.Error(), "15 tokens of the prompt and 100 of the answer exceed the context of 114") {
-		t.Errorf("%v", err)
+	return tokens, nil
+}
+
+func (runes) Decode(tokens []uint) (string, error) {
+	var text strings.Builder
+	for _, token := range tokens {
+		text.WriteRune(rune(token))
 	}
-	if _, problems := c.CheckTokens(t.Context(), tokenizer, 110); len(problems) != 2 || problems[0].Line == 0 {
-		t.Errorf("%v", problems)
-	}
+	return text.String(), nil
+}
+
+func (runes) Count(_ context.Context, p contract.Prompt) (int, error) {
+	return len([]rune(p.System)) + len([]rune(p.User)), nil
 }
 
 // lossy is a tokenizer that drops a character.
@@ -178,7 +173,7 @@ func (unreachable) Count(context.Context, contract.Prompt) (int, error) {
 
 func TestTokenizerThatLosesTextIsFound(t *testing.T) {
 	t.Parallel()
-	tokenizer, _, _ := contract.OpenAIModel("gpt-4o")
+	tokenizer := runes{}
 	c := prompting(t, "{{.a}} Straße 👩‍👧 नमस्ते")
 	if _, problems := c.CheckTokens(t.Context(), tokenizer, 128_000); len(problems) != 0 {
 		t.Errorf("%v", problems)

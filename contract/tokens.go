@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
-
-	"github.com/tiktoken-go/tokenizer/codec"
 )
 
 // Counter counts tokens as one model does: by a vocabulary of ours, or by asking the vendor.
@@ -85,40 +83,4 @@ func (s specialTokens) breakUp(text string) string {
 		}
 	}
 	return text
-}
-
-// The tokens that OpenAI's chat format adds to a request: for each message, and before the
-// answer. Source: OpenAI's cookbook, 'How to count tokens with tiktoken'.
-const (
-	tokensPerMessage = 4
-	tokensForAnswer  = 3
-)
-
-// vocabulary is a tokenizer with a vocabulary of ours.
-type vocabulary struct {
-	codec   *codec.Codec
-	special []string
-}
-
-func (v vocabulary) Name() string { return v.codec.GetName() }
-
-func (v vocabulary) SpecialTokens() []string { return slices.Clone(v.special) }
-
-func (v vocabulary) Encode(text string) ([]uint, error) {
-	tokens, _, err := v.codec.Encode(text)
-	return tokens, err
-}
-
-func (v vocabulary) Decode(tokens []uint) (string, error) { return v.codec.Decode(tokens) }
-
-func (v vocabulary) Count(_ context.Context, p Prompt) (int, error) {
-	total := 2*tokensPerMessage + tokensForAnswer
-	for _, text := range []string{p.System, p.User} {
-		n, err := v.codec.Count(text)
-		if err != nil {
-			return 0, err
-		}
-		total += n
-	}
-	return total, nil
 }

@@ -9,6 +9,7 @@ import (
 	"unicode"
 
 	"github.com/onejob/onejob/contract"
+	"github.com/onejob/onejob/contract/openai"
 )
 
 // contracts returns the contracts by name, and for each the good replies by case.
@@ -113,7 +114,7 @@ func TestPromptsOfTheContractsFitTheModels(t *testing.T) {
 	t.Parallel()
 	all, _ := contracts(t)
 	for _, model := range []string{"gpt-4o", "gpt-4", "gpt-5.2"} {
-		tokenizer, window, ok := contract.OpenAIModel(model)
+		tokenizer, window, ok := openai.Model(model)
 		if !ok {
 			t.Fatalf("%s is not known", model)
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/onejob/onejob"
 	"github.com/onejob/onejob/contract"
+	"github.com/onejob/onejob/contract/openai"
 )
 
 func newContract() *cobra.Command {
@@ -86,7 +87,7 @@ func knownModels(names []string, window int) (models []modelWindow, err error) {
 		return nil, usagef("--context is the context of a --model in tokens: give both, and a number above 0")
 	}
 	for _, name := range names {
-		tokenizer, known, ok := contract.OpenAIModel(name)
+		tokenizer, known, ok := openai.Model(name)
 		if !ok {
 			return nil, usagef("--model %q has no tokenizer here: use a model of OpenAI like gpt-4o or gpt-5", name)
 		}

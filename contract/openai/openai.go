@@ -1,10 +1,18 @@
-package contract
+// Package openai has the tokenizers of OpenAI's models: their vocabularies are embedded, so
+// nothing is loaded. It stands apart from package contract because they are large.
+//
+// It imports contract, and nothing else of this module.
+package openai
 
 import (
+	"context"
+	"slices"
 	"strings"
 	"sync"
 
 	"github.com/tiktoken-go/tokenizer/codec"
+
+	"github.com/onejob/onejob/contract"
 )
 
 // chatTokens mark the roles in OpenAI's chat formats, whatever the vocabulary.
@@ -48,9 +56,9 @@ var families = []family{
 	{"gpt-3.5-turbo", cl100k, 16_385},
 }
 
-// OpenAIModel returns the tokenizer of a model by its name at OpenAI, and its context in
+// Model returns the tokenizer of a model by its name at OpenAI, and its context in
 // tokens. It does not know others.
-func OpenAIModel(model string) (t Tokenizer, window int, ok bool) {
+func Model(model string) (t contract.Tokenizer, window int, ok bool) {
 	model = strings.TrimPrefix(model, "ft:")
 	var known family
 	for _, f := range families {
@@ -68,4 +76,40 @@ func OpenAIModel(model string) (t Tokenizer, window int, ok bool) {
 func begins(model, prefix string) bool {
 	rest, ok := strings.CutPrefix(model, prefix)
 	return ok && (rest == "" || strings.ContainsRune("-.:", rune(rest[0])))
+}
+
+// The tokens that OpenAI's chat format adds to a request: for each message, and before the
+// answer. Source: OpenAI's cookbook, 'How to count tokens with tiktoken'.
+const (
+	tokensPerMessage = 4
+	tokensForAnswer  = 3
+)
+
+// vocabulary is a tokenizer with a vocabulary of ours.
+type vocabulary struct {
+	codec   *codec.Codec
+	special []string
+}
+
+func (v vocabulary) Name() string { return v.codec.GetName() }
+
+func (v vocabulary) SpecialTokens() []string { return slices.Clone(v.special) }
+
+func (v vocabulary) Encode(text string) ([]uint, error) {
+	tokens, _, err := v.codec.Encode(text)
+	return tokens, err
+}
+
+func (v vocabulary) Decode(tokens []uint) (string, error) { return v.codec.Decode(tokens) }
+
+func (v vocabulary) Count(_ context.Context, p contract.Prompt) (int, error) {
+	total := 2*tokensPerMessage + tokensForAnswer
+	for _, text := range []string{p.System, p.User} {
+		n, err := v.codec.Count(text)
+		if err != nil {
+			return 0, err
+		}
+		total += n
+	}
+	return total, nil
 }
