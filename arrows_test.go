@@ -23,7 +23,9 @@ var mayImport = map[string][]string{
 	"callbacks":  {"", "provider", "postgres", "activities"},
 	"webhooks":   {"", "provider", "messages", "postgres"},
 	"worker":     {"", "provider", "messages", "postgres", "activities", "callbacks", "webhooks", "workflows"},
-	"config":     {"", "provider"},
+	"config":     {"", "provider", "internal"},
+	"contract":   {"", "internal"},
+	"internal":   {""},
 	"simulator":  {},
 	"dev":        {},
 }

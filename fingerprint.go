@@ -26,7 +26,7 @@ type Intent struct {
 // order, white space, escapes, ways to write the same number. It returns an
 // [ErrInvalidRequest] if the input is not JSON as [CheckJSON] wants it.
 func Fingerprint(i Intent, maxDepth int) ([sha256.Size]byte, error) {
-	input, err := canonicalJSON("input", i.Input, maxDepth)
+	input, err := CanonicalJSON("input", i.Input, maxDepth)
 	if err != nil {
 		return [sha256.Size]byte{}, err
 	}

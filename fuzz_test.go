@@ -72,12 +72,12 @@ func FuzzFingerprint(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
 		const depth = 50
-		canonical, err := canonicalJSON("input", text, depth)
+		canonical, err := CanonicalJSON("input", text, depth)
 		checkErrorLine(t, err)
 		if err != nil {
 			return
 		}
-		if again, err := canonicalJSON("input", canonical, depth); err != nil || !bytes.Equal(again, canonical) {
+		if again, err := CanonicalJSON("input", canonical, depth); err != nil || !bytes.Equal(again, canonical) {
 			t.Errorf("canonical %s became %s (%v)", canonical, again, err)
 		}
 		first, second := Intent{Input: text}, Intent{Input: respell(t, text)}

@@ -19,11 +19,11 @@ func CheckJSON(what string, text []byte, maxDepth int) error {
 	return checkTokens(what, text, maxDepth, jsontext.AllowDuplicateNames(true))
 }
 
-// canonicalJSON returns the one spelling that all texts of the same JSON value
+// CanonicalJSON returns the one spelling that all texts of the same JSON value
 // share: members in byte order of their names, no white space, strings unescaped as
 // far as JSON allows, numbers as exact decimals. It fails as [CheckJSON] does, and if a
 // member stands twice.
-func canonicalJSON(what string, text []byte, maxDepth int) ([]byte, error) {
+func CanonicalJSON(what string, text []byte, maxDepth int) ([]byte, error) {
 	if err := checkTokens(what, text, maxDepth); err != nil {
 		return nil, err
 	}

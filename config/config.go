@@ -10,7 +10,8 @@
 // Secrets stand in the environment, never in the file: ${env:NAME} in a header or a
 // URL is replaced by the variable.
 //
-// It imports the domain, provider and its adapters, and nothing else of this module.
+// It imports the domain, provider and its adapters, internal/yamlfile, and nothing else
+// of this module.
 package config
 
 import (

@@ -23,7 +23,7 @@ func ParsePrices(name string, text []byte) ([]onejob.Price, error) {
 	if err != nil {
 		return nil, err
 	}
-	top.path = "prices"
+	top.Path = "prices"
 	elements, err := readPrices(top)
 	var prices []onejob.Price
 	for _, p := range elements {

@@ -13,7 +13,7 @@ func (c *Config) readProviders(e element, lines map[string]int) error {
 			return err
 		}
 		c.Providers = append(c.Providers, p)
-		lines[name] = value.node.Line
+		lines[name] = value.Node.Line
 		return nil
 	})
 }
@@ -46,7 +46,7 @@ func (e element) typeOf() (adapter string) {
 	node := e.resolved()
 	for i := 0; i+1 < len(node.Content); i += 2 {
 		if node.Content[i].Value == "type" {
-			adapter = e.child(node.Content[i], node.Content[i+1]).resolved().Value
+			adapter = e.Child(node.Content[i], node.Content[i+1]).Resolved().Value
 		}
 	}
 	return adapter

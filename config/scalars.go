@@ -23,16 +23,7 @@ func text(e element) (string, error) {
 	return s, err
 }
 
-func rawText(e element) (string, error) {
-	node := e.resolved()
-	if node.Kind != yaml.ScalarNode || node.ShortTag() != "!!str" {
-		return "", e.errorf("is %s: write it as text, in quotes if it looks like something else", typeName(node))
-	}
-	if node.Value == "" || strings.ContainsFunc(node.Value, unicode.IsControl) {
-		return "", e.errorf("is %s: give a text without control characters", quoted(node.Value))
-	}
-	return node.Value, nil
-}
+func rawText(e element) (string, error) { return e.Text() }
 
 // oneOf is a text out of the given ones.
 func oneOf(values ...string) func(element) (string, error) {
@@ -48,35 +39,19 @@ func oneOf(values ...string) func(element) (string, error) {
 // checkName checks a name that requests use.
 func (e element) checkName(name string) error {
 	if name == "" || len(name) > 100 || strings.ContainsFunc(name, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }) {
-		return e.file.errorf(e.node.Line, "name %s cannot be used: give 1 to 100 bytes without white space", quoted(name))
+		return e.file.errorf(e.Node.Line, "name %s cannot be used: give 1 to 100 bytes without white space", quoted(name))
 	}
 	return nil
 }
 
 // duration is a time in whole milliseconds from shortest to longest.
 func duration(shortest, longest time.Duration) func(element) (time.Duration, error) {
-	return func(e element) (time.Duration, error) {
-		node := e.resolved()
-		d, err := time.ParseDuration(node.Value)
-		if node.Kind != yaml.ScalarNode || err != nil {
-			return 0, e.errorf("is %s and not a duration: write it like 10s or 1m30s", typeName(node))
-		}
-		if d < shortest || d > longest || d%time.Millisecond != 0 {
-			return 0, e.errorf("is %v: use whole milliseconds from %v to %v", d, shortest, longest)
-		}
-		return d, nil
-	}
+	return func(e element) (time.Duration, error) { return e.Duration(shortest, longest) }
 }
 
 // whole is a whole number from least to most.
 func whole(least, most int) func(element) (int, error) {
-	return func(e element) (n int, err error) {
-		node := e.resolved()
-		if node.ShortTag() != "!!int" || node.Decode(&n) != nil || n < least || n > most {
-			return 0, e.errorf("is %s: use a whole number from %d to %d", typeName(node), least, most)
-		}
-		return n, nil
-	}
+	return func(e element) (int, error) { return e.Whole(least, most) }
 }
 
 // rate is a number above zero.
@@ -89,20 +64,13 @@ func rate(e element) (r float64, err error) {
 }
 
 // decimal is an exact decimal, read from its digits.
-func decimal(e element) (onejob.Amount, error) {
-	node := e.resolved()
-	if node.Kind != yaml.ScalarNode || !onejob.IsDecimal(node.Value) {
-		return onejob.Amount{}, e.errorf("is %s: write an exact decimal like 0.000002, %s", typeName(node), onejob.AmountRemedy)
-	}
-	return onejob.ParseAmount(node.Value)
-}
+func decimal(e element) (onejob.Amount, error) { return e.Decimal() }
 
 func currency(e element) (string, error) {
-	s, err := text(e)
-	if err == nil && onejob.CheckCurrency(s) != nil {
-		return "", e.errorf("is %s: %s", quoted(s), onejob.CurrencyRemedy)
+	if _, err := text(e); err != nil {
+		return "", err
 	}
-	return s, err
+	return e.Currency()
 }
 
 // instant is a moment as RFC 3339 writes it, in whole microseconds: what Postgres keeps.
@@ -162,10 +130,4 @@ func address(schemes ...string) func(element) (string, error) {
 }
 
 // flag is true or false.
-func flag(e element) (on bool, err error) {
-	node := e.resolved()
-	if node.ShortTag() != "!!bool" || node.Decode(&on) != nil {
-		return false, e.errorf("is %s: use true or false", typeName(node))
-	}
-	return on, nil
-}
+func flag(e element) (bool, error) { return e.Flag() }

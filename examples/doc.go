@@ -1,6 +1,6 @@
-// Package examples holds a configuration and a file of jobs to start with:
+// Package examples holds a configuration, contracts and a file of jobs to start with:
 //
 //	onejob start --file examples/jobs.jsonl
 //
-// Its tests keep the two files right; onejob demo submits the jobs.
+// Its tests keep the files right; onejob demo submits the jobs.
 package examples

@@ -49,7 +49,7 @@ func newRoot() *cobra.Command {
 	}
 	setUpLog(root)
 	root.AddCommand(
-		newStart(), newJob(), newAttempt(), newProvider(), newConsumer(), newDeadLetter(), newWebhook(),
+		newStart(), newJob(), newAttempt(), newProvider(), newContract(), newConsumer(), newDeadLetter(), newWebhook(),
 		newPrice(), newTopup(), newCredit(), newBalance(), newLedger(), newBudget(), newReferral(), newUsage(), newAudit(),
 		newWorker(), newSimulator(), newMigrate(), newHealth(), newVersion(), newDev(), newDemo(),
 	)
