@@ -16,7 +16,8 @@ type loop struct {
 	trouble  trouble
 }
 
-// run takes batches until ctx ends. Under way they have until work ends.
+// run takes batches until ctx ends. Under way they have until work ends. The first message
+// after a quiet time is taken at once; those that follow it gather.
 func (l *loop) run(ctx, work context.Context) {
 	poll := time.NewTicker(l.Poll)
 	defer poll.Stop()
@@ -27,9 +28,10 @@ func (l *loop) run(ctx, work context.Context) {
 		case !l.trouble.over(err):
 			l.trouble.pause(ctx)
 		case got == enough:
-		case got == some:
-			pause(ctx, l.Gather)
 		default:
+			if got == some {
+				pause(ctx, l.Gather)
+			}
 			select {
 			case <-ctx.Done():
 			case <-l.wake:

@@ -25,14 +25,14 @@ type Runner struct {
 	Consumers []Consumer
 	Observer  Observer      // default: nobody counts
 	Poll      time.Duration // default 1 s; how often messages are looked for that nobody told of
-	Gather    time.Duration // default 50 ms; under load, what a batch that would not be full waits for more
+	Gather    time.Duration // default 200 ms; from one batch that is not full to the next of its loop
 	Drain     time.Duration // default 10 s; what batches under way get when the runner stops
 	Logger    *slog.Logger  // default [slog.Default]
 }
 
 func (r Runner) orDefault() Runner {
 	r.Poll = cmp.Or(r.Poll, time.Second)
-	r.Gather = cmp.Or(r.Gather, 50*time.Millisecond)
+	r.Gather = cmp.Or(r.Gather, 200*time.Millisecond)
 	r.Drain = cmp.Or(r.Drain, 10*time.Second)
 	r.Logger = cmp.Or(r.Logger, slog.Default())
 	return r
@@ -102,7 +102,7 @@ func (r Runner) runLoops(ctx, work context.Context, c Consumer, wakes *wakes) {
 	var running sync.WaitGroup
 	for range c.Loops {
 		running.Go(func() {
-			l := loop{Runner: r, consumer: c, wake: wakes.add(), trouble: trouble{logger: r.Logger.With("group", c.Group)}}
+			l := loop{Runner: r, consumer: c, wake: wakes.add(c.Group), trouble: trouble{logger: r.Logger.With("group", c.Group)}}
 			l.run(ctx, work)
 		})
 	}
@@ -113,7 +113,7 @@ func (r Runner) runLoops(ctx, work context.Context, c Consumer, wakes *wakes) {
 func (r Runner) listen(ctx context.Context, wakes *wakes) {
 	t := trouble{logger: r.Logger}
 	for ctx.Err() == nil {
-		err := r.Store.Listen(ctx, func() { t.over(nil); wakes.all() })
+		err := r.Store.Listen(ctx, func(group string) { t.over(nil); wakes.group(group) })
 		switch {
 		case ctx.Err() != nil:
 			return

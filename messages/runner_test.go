@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -42,27 +41,18 @@ func TestWorkersShareMessagesAndApplyEachOnce(t *testing.T) {
 	}
 }
 
-// drowsy knows whether its consumer found nothing when it last looked, and so sleeps.
-type drowsy struct {
+// watched counts how often each group looks for messages.
+type watched struct {
 	messages.Store
-	sleeps *atomic.Bool
+	mu    *sync.Mutex
+	looks map[string]int
 }
 
-func (d drowsy) TakeBatch(ctx context.Context, c messages.Consumer) (messages.Taken, error) {
-	taken, err := d.Store.TakeBatch(ctx, c)
-	d.sleeps.Store(err == nil && len(taken.Batch) == 0)
-	return taken, err
-}
-
-func (d drowsy) awaitSleep(t testing.TB) {
-	t.Helper()
-	ticker := time.NewTicker(5 * time.Millisecond)
-	defer ticker.Stop()
-	for deadline := time.Now().Add(patience); !d.sleeps.Load(); <-ticker.C {
-		if time.Now().After(deadline) {
-			t.Fatal("the consumer does not come to rest")
-		}
-	}
+func (w watched) TakeBatch(ctx context.Context, c messages.Consumer) (messages.Taken, error) {
+	w.mu.Lock()
+	w.looks[c.Group]++
+	w.mu.Unlock()
+	return w.Store.TakeBatch(ctx, c)
 }
 
 const listening = `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND query = 'LISTEN onejob_messages' AND state = 'idle'`
@@ -70,13 +60,38 @@ const listening = `SELECT count(*) FROM pg_stat_activity WHERE datname = current
 func TestNotificationWakesASleepingConsumer(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	store := drowsy{r.store, new(atomic.Bool)}
-	start(t, messages.Runner{Store: store, Consumers: []messages.Consumer{counting()}, Poll: time.Hour})
+	other := messages.Consumer{Group: "other", Topics: []string{"thing.else"}, Apply: addEffects}
+	store := watched{r.store, new(sync.Mutex), map[string]int{}}
+	start(t, messages.Runner{Store: store, Consumers: []messages.Consumer{counting(), other}, Poll: time.Hour})
 	r.await(t, 1, listening)
-	for n := range 3 {
-		store.awaitSleep(t)
+	const times = 5
+	for n := range times {
 		r.tell(t, 1)
 		r.await(t, n+1, done)
+	}
+	store.mu.Lock()
+	defer store.mu.Unlock()
+	const first = 2 // when it starts, and when it has begun to listen
+	if mine, others := store.looks["counting"], store.looks["other"]; mine > first+times || others > first {
+		t.Errorf("%d looks for %d messages, and %d of a group that none was for", mine, times, others)
+	}
+}
+
+func TestMessagesThatFollowOneAnotherGather(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	hasty := messages.Consumer{Group: "hasty", Topics: []string{topic}, Apply: addEffects}
+	start(t, messages.Runner{Store: r.store, Consumers: []messages.Consumer{counting()}, Poll: time.Hour, Gather: time.Hour})
+	start(t, messages.Runner{Store: r.store, Consumers: []messages.Consumer{hasty}, Gather: time.Millisecond})
+	r.await(t, 2, listening)
+	r.tell(t, 1)
+	r.await(t, 2, done)
+	for n := range 3 {
+		r.tell(t, 1)
+		r.await(t, n+2, done+` AND consumer_group = 'hasty'`)
+	}
+	if n := r.count(t, done+` AND consumer_group = 'counting'`); n != 1 {
+		t.Errorf("%d are done within the time in which messages gather", n)
 	}
 }
 
@@ -84,12 +99,10 @@ func TestConsumerListensAgainAfterItsConnectionIsLost(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	proxy := pgproxy.Start(t, r.url)
-	store := drowsy{pgtest.Open(t, proxy.URL()), new(atomic.Bool)}
-	start(t, messages.Runner{Store: store, Consumers: []messages.Consumer{counting()}, Poll: time.Hour})
+	start(t, messages.Runner{Store: pgtest.Open(t, proxy.URL()), Consumers: []messages.Consumer{counting()}, Poll: time.Hour})
 	r.await(t, 1, listening)
 	r.tell(t, 1)
 	r.await(t, 1, done)
-	store.awaitSleep(t)
 	proxy.CutAll()
 	r.await(t, 1, listening)
 	r.tell(t, 1)
@@ -99,7 +112,7 @@ func TestConsumerListensAgainAfterItsConnectionIsLost(t *testing.T) {
 // deaf is a store whose notifications do not come through.
 type deaf struct{ messages.Store }
 
-func (deaf) Listen(context.Context, func()) error { return messages.ErrCannotListen }
+func (deaf) Listen(context.Context, func(string)) error { return messages.ErrCannotListen }
 
 func TestMessagesAreFoundWithoutNotifications(t *testing.T) {
 	t.Parallel()
@@ -249,7 +262,7 @@ func (refusing) Subscribe(context.Context, string, []string, messages.From) erro
 	return onejob.Errorf(onejob.CodeInternal, "it violates a constraint")
 }
 
-func (refusing) Listen(ctx context.Context, _ func()) error {
+func (refusing) Listen(ctx context.Context, _ func(string)) error {
 	<-ctx.Done()
 	return ctx.Err()
 }

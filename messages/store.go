@@ -23,9 +23,10 @@ type Store interface {
 	// that fail then are put off, or are dead after their last try. The rest comes due.
 	ApplyBatch(ctx context.Context, c Consumer, batch []Message) (Applied, error)
 
-	// Listen calls wake at once and whenever messages were written, until ctx ends or the
-	// connection fails. It returns [ErrCannotListen] where no connection can hear of them.
-	Listen(ctx context.Context, wake func()) error
+	// Listen calls wake at once for all groups, which is empty, and for each group that
+	// messages were written for, until ctx ends or the connection fails. It returns
+	// [ErrCannotListen] where no connection can hear of them.
+	Listen(ctx context.Context, wake func(group string)) error
 }
 
 // ErrCannotListen says that something between here and the database keeps notifications

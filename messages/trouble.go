@@ -46,26 +46,35 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// wakes wakes every loop. One that is not asleep looks once more.
+// wakes wakes loops. One that is not asleep looks once more.
 type wakes struct {
 	mu    sync.Mutex
-	loops []chan struct{}
+	loops []wakeable
 }
 
-func (w *wakes) add() <-chan struct{} {
+type wakeable struct {
+	group string
+	wake  chan<- struct{}
+}
+
+func (w *wakes) add(group string) <-chan struct{} {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	loop := make(chan struct{}, 1)
-	w.loops = append(w.loops, loop)
-	return loop
+	wake := make(chan struct{}, 1)
+	w.loops = append(w.loops, wakeable{group, wake})
+	return wake
 }
 
-func (w *wakes) all() {
+// group wakes the loops of a group; empty: all loops.
+func (w *wakes) group(group string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, loop := range w.loops {
+		if group != "" && group != loop.group {
+			continue
+		}
 		select {
-		case loop <- struct{}{}:
+		case loop.wake <- struct{}{}:
 		default:
 		}
 	}

@@ -47,14 +47,13 @@ CREATE INDEX inbox_dead ON inbox (consumer_group, message_key) WHERE state = 'de
 CREATE INDEX inbox_by_message ON inbox (message_key);
 
 -- Claims are written with the message, one for each group that hears its topic: nothing
--- depends on the order of commits or on a cursor. A sleeping consumer is woken at the commit.
+-- depends on the order of commits or on a cursor. The groups that sleep are woken at the commit.
 CREATE FUNCTION onejob_message_inserted() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     INSERT INTO inbox (consumer_group, message_key, owner_id)
     SELECT s.consumer_group, m.message_key, m.owner_id FROM written m JOIN subscriptions s ON s.topic = m.topic;
-    IF FOUND THEN
-        PERFORM pg_notify('onejob_messages', '');
-    END IF;
+    PERFORM pg_notify('onejob_messages', consumer_group)
+    FROM (SELECT DISTINCT s.consumer_group FROM written m JOIN subscriptions s ON s.topic = m.topic) heard;
     RETURN NULL;
 END $$;
 CREATE TRIGGER outbox_inserted AFTER INSERT ON outbox REFERENCING NEW TABLE AS written

@@ -136,7 +136,7 @@ func (s *Store) Prune(ctx context.Context, olderThan time.Duration, limit int) (
 }
 
 // Listen implements [messages.Store]. It has a connection of its own beside the pool's.
-func (s *Store) Listen(ctx context.Context, wake func()) error {
+func (s *Store) Listen(ctx context.Context, wake func(group string)) error {
 	conn, err := pgx.ConnectConfig(ctx, s.pool.Config().ConnConfig)
 	if err != nil {
 		return translate("connect to listen", err)
@@ -150,10 +150,12 @@ func (s *Store) Listen(ctx context.Context, wake func()) error {
 	if _, err := conn.Exec(ctx, `LISTEN onejob_messages`); err != nil {
 		return translate("listen", err)
 	}
+	wake("")
 	for {
-		wake()
-		if _, err := conn.WaitForNotification(ctx); err != nil {
+		written, err := conn.WaitForNotification(ctx)
+		if err != nil {
 			return translate("listen", err)
 		}
+		wake(written.Payload)
 	}
 }

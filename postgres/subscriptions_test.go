@@ -331,7 +331,7 @@ func TestPoolerKeepsNotificationsAway(t *testing.T) {
 	t.Parallel()
 	direct := newRig(t)
 	behind := direct.through(t, startPooler(t, direct))
-	if err := behind.store.Listen(t.Context(), func() { t.Error("heard") }); !errors.Is(err, messages.ErrCannotListen) {
+	if err := behind.store.Listen(t.Context(), func(string) { t.Error("heard") }); !errors.Is(err, messages.ErrCannotListen) {
 		t.Error(err)
 	}
 }
