@@ -17,7 +17,7 @@ var mayImport = map[string][]string{
 	"migrations": {},
 	"messages":   {""},
 	"postgres":   {"", "migrations", "messages"},
-	"activities": {"", "provider", "postgres"},
+	"activities": {"", "provider", "contract", "postgres"},
 	"workflows":  {"", "postgres", "activities"},
 	"starter":    {"", "postgres", "workflows"},
 	"callbacks":  {"", "provider", "postgres", "activities"},

@@ -2,6 +2,7 @@ package openai
 
 import (
 	"context"
+	"encoding/json"
 
 	"github.com/openai/openai-go/v3/option"
 
@@ -18,6 +19,10 @@ type api struct {
 	answers verdict.API
 	asked   bool   // it has look-up and cancel
 	sample  string // an input that costs little
+
+	prompted func(provider.Prompt) (json.RawMessage, error)
+	reply    func(result json.RawMessage) (provider.Reply, error)
+	version  string // of the two
 }
 
 // Call implements [provider.Adapter].

@@ -36,6 +36,8 @@ func (a *Adapter) chat(c Config) api {
 		whole:   wholeCompletion,
 		sample:  `{"messages":[{"role":"user","content":"Say ok."}]}`,
 		answers: verdict.API{Read: read, Usage: chatCounts.Read},
+
+		prompted: promptChat, reply: chatReply, version: chatVersion,
 	}
 }
 

@@ -34,6 +34,8 @@ func (a *Adapter) response(c Config) api {
 		answers: verdict.API{Read: r.read, Usage: responseCounts.Read},
 		asked:   true,
 		sample:  `{"input":"Say ok."}`,
+
+		prompted: promptResponse, reply: responseReply, version: responseVersion,
 	}
 }
 

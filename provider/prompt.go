@@ -1,0 +1,44 @@
+package provider
+
+import "encoding/json"
+
+// Prompt is what a model is asked, in no vendor's words.
+type Prompt struct {
+	System string
+	User   string
+	Input  json.RawMessage // what the prompt was made from, for a provider that takes it as it is
+
+	Temperature    *float64        // nil: the provider's own default
+	MaxTokens      int             // of the answer; never 0
+	Seed           *int64          // nil: none; an API that has no seed is asked without it
+	ResponseFormat string          // text, json_object or json_schema; an API without json_object is asked without it
+	Schema         json.RawMessage // of the reply, for json_schema
+}
+
+// The formats of an answer that a prompt may ask for.
+const (
+	FormatText       = "text"
+	FormatJSONObject = "json_object"
+	FormatJSONSchema = "json_schema"
+)
+
+// Reply is what a model wrote.
+type Reply struct {
+	Text []byte // without the envelope of the vendor's API; empty: the model wrote no text
+	End  string // how the answer ended, in the vendor's own words; "": the provider does not say
+}
+
+// Prompter is an [Adapter] that can be asked by a prompt.
+type Prompter interface {
+	// Prompted returns the input by which Call asks the prompt. The same prompt gives the
+	// same bytes. It fails if the API cannot be asked this.
+	Prompted(p Prompt) (json.RawMessage, error)
+
+	// Reply returns what the model wrote, of the Result of a successful [Answer]. It fails
+	// if the result is none of this API.
+	Reply(result json.RawMessage) (Reply, error)
+
+	// Version names how prompts are put and replies are read: it changes when either does,
+	// and what was proved of the provider before has to be proved again.
+	Version() string
+}
