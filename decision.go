@@ -23,6 +23,7 @@ type Decision struct {
 	Action   DecisionAction  `json:"action"`
 	Attempt  int             `json:"attempt,omitempty"`  // its number; 0: the unresolved one
 	Provider string          `json:"provider,omitempty"` // of the attempt asked for
+	Forced   bool            `json:"forced,omitempty"`   // the provider is asked for without a certificate too
 	As       AttemptState    `json:"as,omitempty"`       // what a resolved attempt becomes: failed or succeeded
 	Result   json.RawMessage `json:"result,omitempty"`   // of one resolved as succeeded
 	By       string          `json:"by"`                 // who decides; 1 to 200 bytes

@@ -57,6 +57,9 @@ func NewJob(r Request, c Catalog) (Job, error) {
 	if err := c.check(r); err != nil {
 		return Job{}, err
 	}
+	if err := c.Kinds[r.Kind].checkInput(r.Kind, r.Input); err != nil {
+		return Job{}, err
+	}
 	fingerprint, err := Fingerprint(r.Intent(), limits.Depth)
 	if err != nil {
 		return Job{}, err
@@ -118,6 +121,7 @@ type Reference struct {
 	MaxAttempts int      `json:"max_attempts"`
 	HedgeAfter  Duration `json:"hedge_after,omitzero"`
 	Limited     []string `json:"limited,omitempty"` // providers whose attempts wait in a task queue of their own
+	Hold        bool     `json:"hold,omitempty"`    // with no certified provider left the job waits; false: it fails
 	Adopt       bool     `json:"adopt,omitempty"`   // attempts may exist: read the rows first
 }
 
@@ -178,6 +182,10 @@ type Progress struct {
 	Requested   string    `json:"requested,omitempty"`
 	Error       *JobError `json:"error,omitempty"`
 	Attempts    []Attempt `json:"attempts"` // by number
+
+	// Certified is a provider that was skipped and has a certificate by now; empty: none is
+	// known. The rows do not say it: a run that holds asks.
+	Certified string `json:"certified,omitempty"`
 }
 
 // Attempt returns the attempt of that number.
