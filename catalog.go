@@ -25,16 +25,17 @@ type Kind struct {
 	Suspend     Suspension
 }
 
-// checkInput returns an [ErrInvalidRequest] if the contract of the kind cannot be asked for
-// the input.
-func (k Kind) checkInput(name string, input []byte) error {
+// prompt returns the bytes of what a provider is asked, and how many tokens its answer may
+// have. It returns an [ErrInvalidRequest] if the contract of the kind cannot ask for the input.
+func (k Kind) prompt(name string, input []byte) (bytes int, answer int64, err error) {
 	if k.Contract == nil {
-		return nil
+		return len(input), AllowedOutput(input), nil
 	}
-	if err := k.Contract.CheckInput(input); err != nil {
-		return Errorf(CodeInvalidRequest, "the input does not fit the contract of kind %s: %w: correct the input, see %s", abbreviated(name), err, k.Contract.File)
+	bytes, err = k.Contract.PromptBytes(input)
+	if err != nil {
+		return 0, 0, Errorf(CodeInvalidRequest, "the input does not fit the contract of kind %s: %w: correct the input, see %s", abbreviated(name), err, k.Contract.File)
 	}
-	return nil
+	return max(bytes, len(input)), int64(k.Contract.MaxTokens), nil
 }
 
 // Suspension says when a provider's replies in production take its certificate: as soon as
@@ -53,11 +54,12 @@ func (s Suspension) OrDefault() Suspension {
 // Contract is what jobs have to know of the contract of their kind; package contract has
 // the rest.
 type Contract struct {
-	SHA256 string // its identity, hex
-	File   string // for people
+	SHA256    string // its identity, hex
+	File      string // for people
+	MaxTokens int    // of an answer
 
-	CheckInput func(input []byte) error        // nil: it can be asked for the input
-	CheckReply func(input, reply []byte) error // nil: the reply to the input is what it wants
+	PromptBytes func(input []byte) (int, error) // of the prompt for the input; an error: the input does not fit
+	CheckReply  func(input, reply []byte) error // nil: the reply to the input is what it wants
 }
 
 // Uncertified returns the line that says what a provider lacks and how to get it. Why adds

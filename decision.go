@@ -23,12 +23,13 @@ type Decision struct {
 	Action   DecisionAction  `json:"action"`
 	Attempt  int             `json:"attempt,omitempty"`  // its number; 0: the unresolved one
 	Provider string          `json:"provider,omitempty"` // of the attempt asked for
-	Forced   bool            `json:"forced,omitempty"`   // the provider is asked for without a certificate too
 	As       AttemptState    `json:"as,omitempty"`       // what a resolved attempt becomes: failed or succeeded
 	Result   json.RawMessage `json:"result,omitempty"`   // of one resolved as succeeded
 	By       string          `json:"by"`                 // who decides; 1 to 200 bytes
 	Reason   string          `json:"reason,omitempty"`   // at most 4096 bytes
 	Token    string          `json:"token"`              // the same for the same decision told twice
+
+	Uncertified bool `json:"uncertified,omitempty"` // the attempt is asked for although its provider may have no certificate
 }
 
 // Check returns an [ErrInvalidRequest] if nobody could record the decision: who, why, what

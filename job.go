@@ -57,7 +57,8 @@ func NewJob(r Request, c Catalog) (Job, error) {
 	if err := c.check(r); err != nil {
 		return Job{}, err
 	}
-	if err := c.Kinds[r.Kind].checkInput(r.Kind, r.Input); err != nil {
+	reckoning, err := c.reckon(r)
+	if err != nil {
 		return Job{}, err
 	}
 	fingerprint, err := Fingerprint(r.Intent(), limits.Depth)
@@ -86,7 +87,7 @@ func NewJob(r Request, c Catalog) (Job, error) {
 		ListenFor:          cmp.Or(time.Duration(r.ListenFor), defaults.ListenFor, DefaultListenFor),
 		MaxAttempts:        cmp.Or(r.MaxAttempts, DefaultMaxAttempts),
 		Labels:             r.Labels,
-		Reckoning:          c.reckon(r),
+		Reckoning:          reckoning,
 		Status:             StatusAccepted,
 	}
 	if err := job.checkTimes(); err != nil {
