@@ -43,7 +43,7 @@ BEGIN
     END IF;
     PERFORM FROM certificates c WHERE c.id = NEW.certificate_id AND onejob_certificate_valid(c) FOR SHARE;
     IF NOT FOUND THEN
-        PERFORM onejob_refuse(format('job %s: provider %s has no valid certificate for contract %s', NEW.job_id, NEW.provider, NEW.contract_sha256));
+        RAISE EXCEPTION 'job %: provider % has no valid certificate for contract %', NEW.job_id, NEW.provider, NEW.contract_sha256 USING ERRCODE = 'OJ004';
     END IF;
     RETURN NEW;
 END $$;

@@ -55,6 +55,15 @@ type Started struct {
 // Mine false means that the rows say otherwise than the caller believes: read them, unless
 // Busy says that nothing was looked at. It fails with [onejob.ErrNotFound] and [onejob.ErrIdentityMismatch].
 func (s *Store) StartAttemptIfNoneLives(ctx context.Context, a Start) (started Started, err error) {
+	for range 3 { // a certificate may expire behind the look for it; the next look finds none
+		if started, err = s.startAttempt(ctx, a); !errors.Is(err, onejob.ErrNotCertified) {
+			break
+		}
+	}
+	return started, err
+}
+
+func (s *Store) startAttempt(ctx context.Context, a Start) (started Started, err error) {
 	err = s.inTx(ctx, "start the attempt", func(tx pgx.Tx) error {
 		if started.Busy, err = busy(ctx, tx, a); err != nil || started.Busy {
 			return err

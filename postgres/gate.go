@@ -106,11 +106,11 @@ func insertSkipped(ctx context.Context, tx pgx.Tx, a Start, t turn, p passage) (
 	rows, err := tx.Query(ctx, `
 		INSERT INTO attempts (job_id, number, lane, provider, model, job_version, execution, contract_sha256, adapter,
 			state, reason, detail, recorded_by, finished_at)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, 'failed', $10, $11, $7::text, clock_timestamp())
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, 'failed', $10, $11, $12, clock_timestamp())
 		ON CONFLICT (job_id, number) DO NOTHING
 		RETURNING `+attemptColumns,
 		a.JobID, a.Number, a.Lane, a.Provider, a.Model, t.version, a.Execution, p.contract, nullable(p.adapter),
-		onejob.ReasonNotCertified, storable(p.closed))
+		onejob.ReasonNotCertified, storable(p.closed), a.Execution)
 	if err != nil {
 		return nil, err
 	}
