@@ -24,6 +24,7 @@ type Options struct {
 	Callbacks string        // base URL at which providers reach us; empty: they do not
 	Drain     time.Duration // what a call in flight gets when the worker stops
 	Retention time.Duration // how old a message is at least when it is deleted; default [postgres.AuditRetention]
+	Tokens    Tokens        // nil: no model's tokens can be counted, so only providers with their own prompt can be certified
 }
 
 // Teller tells a job's workflow that its rows changed. Losing the message delays the job
@@ -54,7 +55,11 @@ type Listening interface {
 }
 
 // Activities are registered with a worker; the workflow names them by method.
-type Activities struct{ Options }
+type Activities struct {
+	Options
+
+	contracts contracts // of certifications
+}
 
 // New returns the activities. Every option without a default must be set.
 func New(o Options) *Activities { return &Activities{Options: o} }

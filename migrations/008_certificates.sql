@@ -27,6 +27,7 @@ CREATE TABLE certification_runs (
     adapter         onejob_name NOT NULL, -- the version of the adapter
     requested_by    onejob_name NOT NULL,
     calls           integer     NOT NULL CHECK (calls >= 0), -- planned
+    must_pass       integer     NOT NULL CHECK (must_pass BETWEEN 0 AND calls), -- of the calls
     owner_id        onejob_name NOT NULL CHECK (octet_length(owner_id) <= 200), -- who pays
     estimate        onejob_amount NOT NULL CHECK (estimate >= 0), -- of all calls
     currency        onejob_currency NOT NULL, -- of the estimate; XXX: nothing has a price
@@ -75,7 +76,7 @@ CREATE TABLE certification_calls (
 );
 -- One try after the other.
 CREATE UNIQUE INDEX certification_calls_one_live ON certification_calls (run_id, case_name, repeat) WHERE state IN ('calling', 'answered', 'unknown');
-CREATE INDEX certification_calls_under_way ON certification_calls (run_id) WHERE state = 'calling';
+CREATE INDEX certification_calls_under_way ON certification_calls (run_id) WHERE state = 'calling'; -- few, over all runs
 
 CREATE FUNCTION onejob_certification_call_inserted() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
@@ -137,20 +138,24 @@ CREATE CONSTRAINT TRIGGER certification_calls_cost AFTER UPDATE ON certification
     WHEN (NEW.usage IS NOT NULL) EXECUTE FUNCTION onejob_certification_call_costs();
 
 -- The budget guard, as that of jobs: what does not fit is refused by OJ002 before the first
--- call, what is in another currency than the budget by OJ003.
+-- call, what is in another currency than the budget by OJ003. It sets aside behind the insert,
+-- since one that finds its id taken sets nothing aside.
 CREATE FUNCTION onejob_certification_run_inserted() RETURNS trigger LANGUAGE plpgsql AS $$
-DECLARE
-    budget budgets;
 BEGIN
     IF NEW.state <> 'running' THEN
         PERFORM onejob_refuse(format('certification run %s: it starts as running, not as %s', NEW.id, NEW.state));
     END IF;
     NEW.month := onejob_budget_month(NEW.owner_id);
-    IF NEW.month IS NULL THEN
-        RETURN NEW;
-    END IF;
+    RETURN NEW;
+END $$;
+CREATE TRIGGER certification_runs_inserted BEFORE INSERT ON certification_runs FOR EACH ROW EXECUTE FUNCTION onejob_certification_run_inserted();
+
+CREATE FUNCTION onejob_certification_run_budgeted() RETURNS trigger LANGUAGE plpgsql AS $$
+DECLARE
+    budget budgets;
+BEGIN
     UPDATE budgets SET reserved = reserved + NEW.estimate
-    WHERE owner_id = NEW.owner_id AND month = NEW.month AND currency IN (NEW.currency, CASE WHEN NEW.currency = 'XXX' THEN currency END)
+    WHERE owner_id = NEW.owner_id AND month = NEW.month AND (currency = NEW.currency OR NEW.currency = 'XXX')
       AND ("limit" IS NULL OR reserved + spent + NEW.estimate <= "limit");
     IF NOT FOUND THEN
         SELECT * INTO budget FROM budgets WHERE owner_id = NEW.owner_id AND month = NEW.month;
@@ -162,18 +167,19 @@ BEGIN
             NEW.owner_id, to_char(NEW.month, 'YYYY-MM'), trim_scale(budget."limit"), budget.currency,
             trim_scale(budget.spent), trim_scale(budget.reserved), trim_scale(NEW.estimate) USING ERRCODE = 'OJ002';
     END IF;
-    RETURN NEW;
+    RETURN NULL;
 END $$;
-CREATE TRIGGER certification_runs_inserted BEFORE INSERT ON certification_runs FOR EACH ROW EXECUTE FUNCTION onejob_certification_run_inserted();
+CREATE TRIGGER certification_runs_budgeted AFTER INSERT ON certification_runs FOR EACH ROW
+    WHEN (NEW.month IS NOT NULL) EXECUTE FUNCTION onejob_certification_run_budgeted();
 
 -- A run ends once, when none of its calls is under way, and settles what it set aside. One that
--- passed has an answer to each call.
+-- passed has as many answers as must pass.
 CREATE FUNCTION onejob_certification_run_updated() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-    IF (NEW.id, NEW.contract, NEW.contract_sha256, NEW.provider, NEW.model, NEW.adapter, NEW.requested_by, NEW.calls, NEW.owner_id,
+    IF (NEW.id, NEW.contract, NEW.contract_sha256, NEW.provider, NEW.model, NEW.adapter, NEW.requested_by, NEW.calls, NEW.must_pass, NEW.owner_id,
         NEW.estimate, NEW.currency, NEW.month, NEW.started_at)
        IS DISTINCT FROM
-       (OLD.id, OLD.contract, OLD.contract_sha256, OLD.provider, OLD.model, OLD.adapter, OLD.requested_by, OLD.calls, OLD.owner_id,
+       (OLD.id, OLD.contract, OLD.contract_sha256, OLD.provider, OLD.model, OLD.adapter, OLD.requested_by, OLD.calls, OLD.must_pass, OLD.owner_id,
         OLD.estimate, OLD.currency, OLD.month, OLD.started_at)
         OR OLD.state <> 'running' OR NEW.state = 'running'
     THEN
@@ -182,8 +188,8 @@ BEGIN
     IF EXISTS (SELECT FROM certification_calls WHERE run_id = OLD.id AND state = 'calling') THEN
         PERFORM onejob_refuse(format('certification run %s: it cannot end while a call is under way', OLD.id));
     END IF;
-    IF NEW.state = 'passed' AND (SELECT count(*) FROM certification_calls WHERE run_id = OLD.id AND state = 'answered') <> OLD.calls THEN
-        PERFORM onejob_refuse(format('certification run %s: it cannot pass without an answer to each of %s calls', OLD.id, OLD.calls));
+    IF NEW.state = 'passed' AND (SELECT count(*) FROM certification_calls WHERE run_id = OLD.id AND state = 'answered') < OLD.must_pass THEN
+        PERFORM onejob_refuse(format('certification run %s: it cannot pass with answers to fewer than %s calls', OLD.id, OLD.must_pass));
     END IF;
     NEW.finished_at := clock_timestamp();
     NEW.settled := (SELECT coalesce(sum(l.amount), 0) FROM certification_calls c JOIN ledger l ON l.certification_call = c.id
@@ -229,18 +235,24 @@ CREATE FUNCTION onejob_certificate_valid(c certificates) RETURNS boolean LANGUAG
     SELECT c.revoked_at IS NULL AND c.suspended_at IS NULL AND c.expires_at > clock_timestamp()
 $$;
 
+-- Who writes a certificate and who revokes the others like it take turns.
+CREATE FUNCTION onejob_certification_lock(contract_sha256 text, provider text, model text) RETURNS void LANGUAGE sql AS $$
+    SELECT pg_advisory_xact_lock(hashtextextended(concat_ws(' ', 'onejob certificate', contract_sha256, provider, model), 0))
+$$;
+
 -- A certificate comes of a run that passed. One that was revoked while the run was under way
 -- was not revoked to be replaced by it.
 CREATE FUNCTION onejob_certificate_inserted() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
     run certification_runs;
 BEGIN
+    PERFORM onejob_certification_lock(NEW.contract_sha256, NEW.provider, NEW.model);
     SELECT * INTO run FROM certification_runs WHERE id = NEW.run_id;
     IF run.state IS DISTINCT FROM 'passed' THEN
         PERFORM onejob_refuse(format('certification run %s: it is %s, and only one that passed makes a certificate', NEW.run_id, coalesce(run.state, 'not there')));
     END IF;
-    IF EXISTS (SELECT FROM certificates c WHERE (c.contract_sha256, c.provider, c.model, c.adapter) = (NEW.contract_sha256, NEW.provider, NEW.model, NEW.adapter)
-               AND c.revoked_at >= run.started_at AND NEW.revoked_at IS NULL)
+    IF EXISTS (SELECT FROM certificates c WHERE (c.contract_sha256, c.provider, c.model) = (NEW.contract_sha256, NEW.provider, NEW.model)
+               AND c.id <> NEW.id AND c.revoked_at >= run.started_at)
     THEN
         PERFORM onejob_refuse(format('certification run %s: the certificate of %s %s was revoked after it began', NEW.run_id, NEW.provider, NEW.model));
     END IF;
@@ -319,5 +331,5 @@ ALTER TABLE ledger ADD CONSTRAINT ledger_work_is_named CHECK (kind NOT IN ('char
 DROP FUNCTION onejob_certificate_valid;
 DROP TABLE certificates, certification_calls, certification_runs, contract_texts;
 DROP FUNCTION onejob_certificate_updated, onejob_certification_run_passed, onejob_certificate_inserted, onejob_certification_run_updated,
-    onejob_certification_run_inserted, onejob_certification_call_costs, onejob_certification_entry_inserted,
+    onejob_certification_run_inserted, onejob_certification_run_budgeted, onejob_certification_lock, onejob_certification_call_costs, onejob_certification_entry_inserted,
     onejob_certification_call_updated, onejob_certification_call_inserted;

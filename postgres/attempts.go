@@ -97,9 +97,10 @@ func (s *Store) startAttempt(ctx context.Context, a Start) (started Started, err
 	return started, err
 }
 
-// busy says whether the provider has as many attempts under way as it may. An unknown one
-// counts while its connection may be open: it is silent, and not known to be lost. Until the
-// transaction ends, no other attempt on the provider is counted.
+// busy says whether the provider has as many attempts under way as it may, calls of
+// certifications among them. An unknown one counts while its connection may be open: it is
+// silent, and not known to be lost. Until the transaction ends, no other attempt on the provider
+// is counted.
 func busy(ctx context.Context, tx pgx.Tx, a Start) (bool, error) {
 	if a.MostAtOnce == 0 {
 		return false, nil
@@ -111,9 +112,11 @@ func busy(ctx context.Context, tx pgx.Tx, a Start) (bool, error) {
 	}
 	var underway int
 	err = tx.QueryRow(ctx, `
-		SELECT count(*) FROM attempts a JOIN jobs j ON j.id = a.job_id
-		WHERE a.provider = $1 AND a.state IN ('starting', 'running', 'unknown') AND a.execution IS DISTINCT FROM $2
-		  AND (a.state <> 'unknown' OR a.reason = $3 AND clock_timestamp() < a.started_at + j.listen_for_ms * interval '1 millisecond')`,
+		SELECT (SELECT count(*) FROM attempts a JOIN jobs j ON j.id = a.job_id
+			WHERE a.provider = $1 AND a.state IN ('starting', 'running', 'unknown') AND a.execution IS DISTINCT FROM $2
+			  AND (a.state <> 'unknown' OR a.reason = $3 AND clock_timestamp() < a.started_at + j.listen_for_ms * interval '1 millisecond'))
+		     + (SELECT count(*) FROM certification_calls k JOIN certification_runs r ON r.id = k.run_id
+			WHERE r.provider = $1 AND k.state = 'calling' AND k.execution IS DISTINCT FROM $2 AND clock_timestamp() < k.listen_until)`,
 		a.Provider, a.Execution, onejob.ReasonTimeout).Scan(&underway)
 	return underway >= a.MostAtOnce, err
 }

@@ -124,10 +124,10 @@ func (s *Store) ReverseEntryOnce(ctx context.Context, id int64, by, reason strin
 	err = s.inTx(ctx, "reverse the entry", func(tx pgx.Tx) error {
 		b, err = bookOnce(ctx, tx, `l.corrects = $1`, id, `
 			INSERT INTO ledger (source, owner_id, kind, amount, currency, job_id, attempt_id, provider, model, usage, prices,
-			                    estimated, unpriced, corrects, reason, recorded_by)
+			                    estimated, unpriced, corrects, reason, recorded_by, certification_call)
 			SELECT 'ledger.reversal:' || id, owner_id,
 			       CASE kind WHEN 'charge' THEN 'credit' ELSE kind END, CASE kind WHEN 'charge' THEN amount ELSE -amount END, currency,
-			       job_id, attempt_id, provider, model, usage, prices, estimated, unpriced, id, $2, $3
+			       job_id, attempt_id, provider, model, usage, prices, estimated, unpriced, id, $2, $3, certification_call
 			FROM ledger WHERE id = $1 AND corrects IS NULL ON CONFLICT DO NOTHING`,
 			id, nullable(reason), by)
 		if errors.Is(err, pgx.ErrNoRows) {

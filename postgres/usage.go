@@ -18,7 +18,7 @@ func Consumers() []messages.Consumer {
 }
 
 // bookedTopics are those of the messages that tell of an entry with usage.
-var bookedTopics = []string{"attempt.cost", "job.charge", "ledger.reversal"}
+var bookedTopics = []string{"attempt.cost", "certification.cost", "job.charge", "ledger.reversal"}
 
 // consumer adds what messages tell of to the summary. What it adds is read from the ledger,
 // by the view that the rebuild reads.

@@ -24,6 +24,7 @@ type call struct {
 	callback string            // URL
 	length   int               // of the input, in bytes
 	digest   [sha256.Size]byte // of the input
+	script   *Script           // that it follows, in place of directives; nil: none
 	directives
 }
 
@@ -52,7 +53,10 @@ func (s *Simulator) readCall(w http.ResponseWriter, r *http.Request, f format) (
 	if c.directives, err = readDirectives(r.Header, input, f); err != nil {
 		return call{}, err
 	}
-	c.directives = c.applying(r)
+	if c.directives = c.applying(r); c.onlyNames() {
+		_, plan := s.current()
+		c.script = plan.script(c.provider, input)
+	}
 	return c, s.checkCallback(c)
 }
 

@@ -102,7 +102,7 @@ func (s *Simulator) replacePlan(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-const mostPlanBytes = 64 << 10
+const mostPlanBytes = 4 << 20
 
 func (s *Simulator) listDeliveries(w http.ResponseWriter, r *http.Request) {
 	subject, err := readSubject(r.URL.Query())

@@ -24,6 +24,8 @@ type Plan struct {
 
 	LookUp     *LookUps        `json:"look_up,omitempty"`     // of every call
 	HonourKeys map[string]bool `json:"honour_keys,omitempty"` // by provider's name, in place of what the options say
+
+	Scripts []Script `json:"scripts,omitempty"` // of requests that say something
 }
 
 // Draw returns what happens to the ordinal-th request of the name, counted from 1.
@@ -72,6 +74,14 @@ func (p Plan) Check() error {
 	}
 	if total > 1 {
 		return fmt.Errorf("the shares add up to %v: use at most 1", total)
+	}
+	if len(p.Scripts) > mostScripts {
+		return fmt.Errorf("the plan has %d scripts: use at most %d", len(p.Scripts), mostScripts)
+	}
+	for _, script := range p.Scripts {
+		if err := script.check(); err != nil {
+			return err
+		}
 	}
 	for status := range p.Status {
 		if err := (Directives{Status: status}).check(); err != nil {

@@ -34,6 +34,9 @@ func (s *Simulator) receive(w http.ResponseWriter, r *http.Request, c call) {
 	}
 	if c.onlyNames() {
 		drawn := plan.Draw(c.name(), ordinal)
+		if c.script != nil {
+			drawn = era.scripts.answer(c.provider, c.script)
+		}
 		drawn.As = c.As
 		c.directives = drawn
 		if err := s.checkCallback(c); err != nil {

@@ -22,6 +22,7 @@ const (
 	mostErrands      = 10_000 // accepted calls and callbacks under way
 	mostDeliveries   = 10_000 // tries that are remembered: the newest
 	mostControlBytes = 16 << 20
+	mostScripts      = 2_000 // of a plan, and counted between two resets
 	longestAwait     = time.Minute
 	defaultAwait     = 10 * time.Second
 	headerTimeout    = 10 * time.Second
@@ -66,6 +67,7 @@ type era struct {
 	runs       *runs
 	deliveries *deliveries
 	errands    *errands
+	scripts    *scripts
 	signer     *signer
 
 	ctx context.Context // ends with the era
@@ -100,7 +102,7 @@ func (s *Simulator) newEra() *era {
 	board := newBoard(ctx.Done())
 	return &era{
 		board: board, gates: newGates(), kept: newReplies(s.options.MostKeys), runs: newRuns(mostRuns),
-		deliveries: &deliveries{most: mostDeliveries, board: board}, errands: &errands{most: mostErrands}, signer: s.signer,
+		deliveries: &deliveries{most: mostDeliveries, board: board}, errands: &errands{most: mostErrands}, scripts: &scripts{}, signer: s.signer,
 		ctx: ctx, end: end,
 	}
 }

@@ -49,6 +49,7 @@ type Config struct {
 	Consumers        []messages.Consumer // of messages, beside onejob's own
 	KeepMessages     time.Duration       // default 90 days; how long messages are kept that every consumer has done
 	WithoutMessages  bool                // other workers carry them
+	Tokens           activities.Tokens   // of certifications; default: no model's tokens can be counted
 	Webhooks         webhooks.Policy     // of what owners are told
 	Metrics          *Metrics            // default: counted and not served
 	Logger           *slog.Logger        // default [slog.Default]
@@ -203,6 +204,7 @@ func (w *Worker) register() {
 	w.temporal.RegisterWorkflowWithOptions(runs.Job, workflow.RegisterOptions{Name: workflows.JobType})
 	w.temporal.RegisterWorkflowWithOptions(runs.UsageRebuild, workflow.RegisterOptions{Name: workflows.UsageRebuildType})
 	w.temporal.RegisterWorkflowWithOptions(runs.Audit, workflow.RegisterOptions{Name: workflows.AuditType})
+	w.temporal.RegisterWorkflowWithOptions(runs.Certification, workflow.RegisterOptions{Name: workflows.CertificationType})
 	w.temporal.RegisterActivity(w.activities(w.slots))
 }
 
@@ -221,6 +223,7 @@ func (w *Worker) activities(slots *attemptSlots) *activities.Activities {
 		Callbacks: w.config.CallbackURL,
 		Drain:     w.config.Drain,
 		Retention: w.config.KeepMessages,
+		Tokens:    w.config.Tokens,
 	})
 }
 

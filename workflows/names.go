@@ -7,8 +7,9 @@ const (
 	TaskQueue = "onejob"
 	JobType   = "Job"
 
-	UsageRebuildType = "UsageRebuild"
-	AuditType        = "Audit"
+	UsageRebuildType  = "UsageRebuild"
+	AuditType         = "Audit"
+	CertificationType = "Certification"
 
 	SignalCancelAttempt  = "cancel-attempt"
 	SignalCancelJob      = "cancel-job"
@@ -19,7 +20,8 @@ const (
 	UpdateCancelAttempt  = "cancel-attempt"
 	UpdateResolveAttempt = "resolve-attempt"
 
-	QueryJob = "job"
+	QueryJob           = "job"
+	QueryCertification = "certification"
 )
 
 // ProviderQueue returns the task queue in which the attempts on a limited provider wait, of

@@ -14,7 +14,7 @@ import (
 )
 
 func newContract() *cobra.Command {
-	return newGroup("contract", "Check contracts: what a kind of job asks, and what a reply must be", newContractLint(), newContractSchema())
+	return newGroup("contract", "Check contracts, and which providers honour them", newContractLint(), newContractSchema(), newContractVerify(), newContractList(), newContractRevoke())
 }
 
 // lintedContract is what lint found about one file, as it is printed.

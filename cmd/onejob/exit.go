@@ -15,6 +15,7 @@ const (
 	exitDone   = 0
 	exitFailed = 1 // for a reason that no other code names
 	exitUsage  = 2
+	exitNotMet = 5 // a provider does not honour a contract; also that of a job that failed
 )
 
 // exitCodes are the exit codes by code of the error.
@@ -38,6 +39,9 @@ type usageError struct{ error }
 
 func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
 
+// notPassed is a certification that was made and not passed.
+type notPassed struct{ error }
+
 // exitCode returns the exit code of what a command returned.
 func exitCode(err error) int {
 	if err == nil {
@@ -45,6 +49,9 @@ func exitCode(err error) int {
 	}
 	if _, ok := errors.AsType[usageError](err); ok {
 		return exitUsage
+	}
+	if _, ok := errors.AsType[notPassed](err); ok {
+		return exitNotMet
 	}
 	if code, ok := exitCodes[onejob.CodeOf(err)]; ok {
 		return code

@@ -134,5 +134,6 @@ func (c *connection) worker(from *config.Config, metrics *worker.Metrics) (*work
 		CircuitOpenFor:   from.Worker.CircuitOpenFor,
 		Webhooks:         policyOf(from),
 		Metrics:          metrics,
+		Tokens:           tokensOf(from),
 	})
 }
