@@ -28,6 +28,8 @@ type Decision struct {
 	By       string          `json:"by"`                 // who decides; 1 to 200 bytes
 	Reason   string          `json:"reason,omitempty"`   // at most 4096 bytes
 	Token    string          `json:"token"`              // the same for the same decision told twice
+
+	Uncertified bool `json:"uncertified,omitempty"` // the attempt is asked for although its provider may have no certificate
 }
 
 // Check returns an [ErrInvalidRequest] if nobody could record the decision: who, why, what

@@ -18,6 +18,7 @@ const (
 	CodeAttemptUnresolved Code = "attempt_unresolved"   // an attempt is under way, unknown or undecided
 	CodeNothingToResolve  Code = "nothing_to_resolve"   // no attempt is waiting for this decision
 	CodeJobClosed         Code = "job_closed"           // the job has an outcome that this would change
+	CodeNotCertified      Code = "not_certified"        // the provider has no valid certificate for the contract of the job's kind
 	CodeJobFailed         Code = "job_failed"           // the job failed; its error says why
 	CodeBudgetExceeded    Code = "budget_exceeded"      // the job may come to more than is left of its owner's budget; nothing was stored
 	CodeServerUnreachable Code = "server_unreachable"   // Postgres or Temporal does not answer
@@ -34,6 +35,7 @@ var (
 	ErrAttemptUnresolved = &Error{Code: CodeAttemptUnresolved}
 	ErrNothingToResolve  = &Error{Code: CodeNothingToResolve}
 	ErrJobClosed         = &Error{Code: CodeJobClosed}
+	ErrNotCertified      = &Error{Code: CodeNotCertified}
 	ErrJobFailed         = &Error{Code: CodeJobFailed}
 	ErrBudgetExceeded    = &Error{Code: CodeBudgetExceeded}
 	ErrServerUnreachable = &Error{Code: CodeServerUnreachable}

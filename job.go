@@ -57,6 +57,10 @@ func NewJob(r Request, c Catalog) (Job, error) {
 	if err := c.check(r); err != nil {
 		return Job{}, err
 	}
+	reckoning, err := c.reckon(r)
+	if err != nil {
+		return Job{}, err
+	}
 	fingerprint, err := Fingerprint(r.Intent(), limits.Depth)
 	if err != nil {
 		return Job{}, err
@@ -83,7 +87,7 @@ func NewJob(r Request, c Catalog) (Job, error) {
 		ListenFor:          cmp.Or(time.Duration(r.ListenFor), defaults.ListenFor, DefaultListenFor),
 		MaxAttempts:        cmp.Or(r.MaxAttempts, DefaultMaxAttempts),
 		Labels:             r.Labels,
-		Reckoning:          c.reckon(r),
+		Reckoning:          reckoning,
 		Status:             StatusAccepted,
 	}
 	if err := job.checkTimes(); err != nil {
@@ -118,6 +122,7 @@ type Reference struct {
 	MaxAttempts int      `json:"max_attempts"`
 	HedgeAfter  Duration `json:"hedge_after,omitzero"`
 	Limited     []string `json:"limited,omitempty"` // providers whose attempts wait in a task queue of their own
+	Hold        bool     `json:"hold,omitempty"`    // with no certified provider left the job waits; false: it fails
 	Adopt       bool     `json:"adopt,omitempty"`   // attempts may exist: read the rows first
 }
 
@@ -178,6 +183,10 @@ type Progress struct {
 	Requested   string    `json:"requested,omitempty"`
 	Error       *JobError `json:"error,omitempty"`
 	Attempts    []Attempt `json:"attempts"` // by number
+
+	// Certified is a provider that was skipped and has a certificate by now; empty: none is
+	// known. The rows do not say it: a run that holds asks.
+	Certified string `json:"certified,omitempty"`
 }
 
 // Attempt returns the attempt of that number.

@@ -14,11 +14,12 @@ type Plan struct {
 	Providers   []string // the primary, then the fallbacks
 	MaxAttempts int
 	HedgeAfter  time.Duration // silence of the only attempt after which a second one starts; 0: never
+	Hold        bool          // with no certified provider left the job waits for a certificate, or somebody; false: it fails
 }
 
 // Plan returns the plan of the referenced job.
 func (r Reference) Plan() Plan {
-	return Plan{JobID: r.JobID, Providers: slices.Concat([]string{r.Provider}, r.Fallbacks), MaxAttempts: r.MaxAttempts, HedgeAfter: time.Duration(r.HedgeAfter)}
+	return Plan{JobID: r.JobID, Providers: slices.Concat([]string{r.Provider}, r.Fallbacks), MaxAttempts: r.MaxAttempts, HedgeAfter: time.Duration(r.HedgeAfter), Hold: r.Hold}
 }
 
 // Action is what a step does.
@@ -29,6 +30,7 @@ const (
 	ActionAttempt  Action = "attempt"  // start the attempt
 	ActionWait     Action = "wait"     // an attempt is unresolved: wait for its outcome
 	ActionComplete Action = "complete" // an answer is in hand: let it win or be discarded
+	ActionHold     Action = "hold"     // all that is left has no certificate: wait for one, or for somebody
 	ActionFail     Action = "fail"     // nothing is left to try
 	ActionEnd      Action = "end"      // the job has its outcome
 )
@@ -75,7 +77,7 @@ func (p Plan) Next(progress Progress) Step {
 	case len(progress.Attempts) == 0:
 		next.Provider, next.Role = p.Providers[0], "primary"
 	default:
-		return p.afterFailure(progress.Attempts, next)
+		return p.afterFailure(progress, next)
 	}
 	return next
 }
@@ -84,30 +86,46 @@ func (p Plan) Next(progress Progress) Step {
 func (p Plan) wait(progress Progress, blocking []Attempt) Step {
 	only := blocking[0]
 	step := Step{Action: ActionWait, Number: only.Number, Provider: only.Provider}
-	last := progress.Attempts[len(progress.Attempts)-1]
-	if p.HedgeAfter > 0 && last.Number == only.Number && only.Lane == 0 && countTries(progress.Attempts) < p.MaxAttempts {
-		step.Hedge = &Step{Action: ActionAttempt, Number: last.Number + 1, Provider: p.hedgeProvider(progress.Attempts), After: p.HedgeAfter, Role: "hedge", Lane: 1}
+	if p.HedgeAfter > 0 && only.Lane == 0 && countTries(progress.Attempts) < p.MaxAttempts {
+		step.Hedge = p.hedge(progress.Attempts, only)
 	}
 	return step
 }
 
-// hedgeProvider is the next fallback, or the silent provider itself if there is none.
-func (p Plan) hedgeProvider(attempts []Attempt) string {
-	if fallback, ok := p.fallback(attempts); ok {
-		return fallback
+// hedge plans the attempt beside the silent one: on the next fallback, or on the silent
+// provider itself if there is none. It returns nil if there was a hedge, or nobody is left
+// who has a certificate.
+func (p Plan) hedge(attempts []Attempt, silent Attempt) *Step {
+	skipped := attempts[slices.IndexFunc(attempts, func(a Attempt) bool { return a.Number == silent.Number })+1:]
+	provider, ok := p.fallback(attempts)
+	if !ok {
+		provider = silent.Provider
 	}
-	return attempts[len(attempts)-1].Provider
+	if slices.ContainsFunc(skipped, func(a Attempt) bool { return a.Reason != ReasonNotCertified || a.Provider == provider }) {
+		return nil
+	}
+	hedge := &Step{Action: ActionAttempt, Number: attempts[len(attempts)-1].Number + 1, Provider: provider, Role: "hedge", Lane: 1}
+	if len(skipped) == 0 {
+		hedge.After = p.HedgeAfter
+	}
+	return hedge
 }
 
-// afterFailure plans the attempt behind one that failed or was cancelled.
-func (p Plan) afterFailure(attempts []Attempt, next Step) Step {
-	last := attempts[len(attempts)-1]
+// afterFailure plans the attempt behind one that failed or was cancelled. Providers that
+// were skipped, since they have no certificate, leave it to what was tried before them.
+func (p Plan) afterFailure(progress Progress, next Step) Step {
+	attempts := progress.Attempts
+	tried := slices.DeleteFunc(slices.Clone(attempts), func(a Attempt) bool { return a.Reason == ReasonNotCertified })
 	if countTries(attempts) >= p.MaxAttempts {
 		return Step{Action: ActionFail}
 	}
 	fallback, hasFallback := p.fallback(attempts)
+	if len(tried) == 0 {
+		tried = attempts
+	}
+	last := tried[len(tried)-1]
 	hint := time.Duration(last.RetryAfter)
-	failures := trailingRetryable(attempts)
+	failures := trailingRetryable(tried)
 	mayRetry := !slices.Contains(uncallable, last.Reason) && hint <= patience && countHandedOver(failures) < triesPerProvider
 	if last.Retryable && (mayRetry || !hasFallback) && spent(failures) <= retryBudget {
 		next.Provider, next.Role = last.Provider, "retry"
@@ -115,10 +133,40 @@ func (p Plan) afterFailure(attempts []Attempt, next Step) Step {
 		return next
 	}
 	if !hasFallback {
-		return Step{Action: ActionFail}
+		return p.withoutFallback(progress, next)
 	}
 	next.Provider, next.Role = fallback, "fallback"
 	return next
+}
+
+// withoutFallback plans what to do when every provider was tried or skipped.
+func (p Plan) withoutFallback(progress Progress, next Step) Step {
+	skipped := p.Skipped(progress)
+	switch {
+	case !p.Hold || len(skipped) == 0:
+		return Step{Action: ActionFail}
+	case slices.Contains(skipped, progress.Certified):
+		next.Provider, next.Role = progress.Certified, "fallback"
+		return next
+	}
+	return Step{Action: ActionHold, Number: next.Number, Provider: skipped[0]}
+}
+
+// Skipped returns the fallbacks that were not called since they had no certificate, in
+// their order. They are what a job that holds waits for.
+func (p Plan) Skipped(progress Progress) (skipped []string) {
+	for _, name := range p.Providers {
+		var last Attempt
+		for _, a := range progress.Attempts {
+			if a.Provider == name {
+				last = a
+			}
+		}
+		if last.Reason == ReasonNotCertified {
+			skipped = append(skipped, name)
+		}
+	}
+	return skipped
 }
 
 // fallback returns the first provider behind the last planned one that was tried.
@@ -135,7 +183,7 @@ func (p Plan) fallback(attempts []Attempt) (string, bool) {
 
 // calledNobody are the reasons of attempts for which no provider was called at all: not by
 // its own fault, nor that of the network.
-var calledNobody = append([]Reason{ReasonNeverStarted, ReasonUnknownProvider}, uncallable...)
+var calledNobody = append([]Reason{ReasonNeverStarted, ReasonUnknownProvider, ReasonNotCertified}, uncallable...)
 
 // uncallable are the reasons by which a provider is not called for now: the job does not
 // wait for it while there is another.

@@ -15,20 +15,25 @@ import (
 // full.
 type Reckoning struct {
 	Candidates   []Candidate // the provider and the fallbacks, in order
-	InputTokens  int64       // of the input, by [TokensIn]
-	OutputTokens int64       // that an answer may have, by [AllowedOutput]
+	InputTokens  int64       // of the input, or of the contract's prompt for it, by [TokensIn]
+	OutputTokens int64       // that an answer may have, by [AllowedOutput] or the contract
 }
 
 // Candidate is a provider that a job may ask, and the model that it is asked for.
 type Candidate struct{ Provider, Model string }
 
-// reckon returns what the request may come to.
-func (c Catalog) reckon(r Request) Reckoning {
-	reckoning := Reckoning{InputTokens: TokensIn(len(r.Input)), OutputTokens: AllowedOutput(r.Input)}
+// reckon returns what the request may come to. It returns an [ErrInvalidRequest] if the
+// contract of the kind cannot ask for the input.
+func (c Catalog) reckon(r Request) (Reckoning, error) {
+	bytes, answer, err := c.Kinds[r.Kind].prompt(r.Kind, r.Input)
+	if err != nil {
+		return Reckoning{}, err
+	}
+	reckoning := Reckoning{InputTokens: TokensIn(bytes), OutputTokens: answer}
 	for _, name := range r.providers() {
 		reckoning.Candidates = append(reckoning.Candidates, Candidate{Provider: name, Model: c.Providers[name].Model})
 	}
-	return reckoning
+	return reckoning, nil
 }
 
 // bytesPerToken is how many bytes of JSON text the tokenizers of the day make one token

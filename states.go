@@ -101,11 +101,12 @@ const (
 	ReasonProviderQuota   Reason = "provider_quota"   // our account at the provider is exhausted
 	ReasonTooLarge        Reason = "too_large"        // the answer announced more bytes than the limit
 	ReasonUnknownProvider Reason = "unknown_provider" // the worker's configuration does not name the provider
+	ReasonNotCertified    Reason = "not_certified"    // not called: the fallback has no valid certificate for the kind's contract
 	ReasonResolved        Reason = "resolved"         // an operator said so
 	ReasonNotFound        Reason = "not_found"        // the provider does not know the call, and its configuration says that this is certain
 
 	// Failed: an answer that is no result.
-	ReasonContractViolation Reason = "contract_violation" // refusal, content filter, no choice, cut by length, …: the detail names it
+	ReasonContractViolation Reason = "contract_violation" // refusal, content filter, cut by length, a reply that breaks the contract, …: the detail names it
 	ReasonProviderFailed    Reason = "provider_failed"    // the provider ran the call and says that it failed
 	ReasonProviderCancelled Reason = "provider_cancelled" // the provider says that the call was cancelled
 

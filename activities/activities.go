@@ -15,6 +15,7 @@ type Options struct {
 	Store     *postgres.Store
 	Providers *provider.Registry
 	Catalog   onejob.Catalog
+	Contracts Contracts // of the catalog's kinds
 	Tell      Teller
 	Observer  Observer
 	Listening Listening
@@ -38,6 +39,7 @@ type Observer interface {
 	RaceLost(provider string)
 	DuplicateAnswered()
 	Audited(audit postgres.Audit)
+	CertificateSuspended(provider string)
 }
 
 // Listening keeps the books on attempts whose provider has fallen silent, so that they

@@ -97,7 +97,11 @@ func (a *Activities) lookUpOnce(ctx context.Context, p provider.Provider, jobID 
 	if !final(answer) {
 		return nil
 	}
+	answer, err := a.Judge().Judged(ctx, jobID, sought, p, answer)
+	if err != nil {
+		return err
+	}
 	recorded, err := recorder{a, jobID, sought.Number, p.Name, uuid.NewString(), sought.InputBytes}.writeOutcome(ctx, answer)
-	a.observe(ctx, p.Name, recorded)
+	a.observe(ctx, p.Name, sought.Kind, recorded)
 	return err
 }

@@ -126,7 +126,7 @@ func (c *Circuits) heard(ctx context.Context, provider string, a onejob.Attempt)
 
 // saysNothing are the reasons that are no word on the provider.
 var saysNothing = []onejob.Reason{
-	onejob.ReasonNeverStarted, onejob.ReasonUnknownProvider, onejob.ReasonProviderSilent, onejob.ReasonCircuitOpen,
+	onejob.ReasonNeverStarted, onejob.ReasonUnknownProvider, onejob.ReasonNotCertified, onejob.ReasonProviderSilent, onejob.ReasonCircuitOpen,
 	onejob.ReasonResolved, onejob.ReasonInProgress, onejob.ReasonAwaitingAnswer, onejob.ReasonListenEnded,
 	onejob.ReasonWorkerLost, onejob.ReasonWorkerShutdown, onejob.ReasonNotFound,
 }

@@ -17,6 +17,7 @@ var errorTypes = map[onejob.Code]string{
 	onejob.CodeAttemptUnresolved: "AttemptUnresolved",
 	onejob.CodeNothingToResolve:  "NothingToResolve",
 	onejob.CodeJobClosed:         "JobClosed",
+	onejob.CodeNotCertified:      "NotCertified",
 	onejob.CodeJobFailed:         "JobFailed",
 	onejob.CodeBudgetExceeded:    "BudgetExceeded",
 	onejob.CodeMisconfigured:     "Misconfigured",

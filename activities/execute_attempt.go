@@ -2,6 +2,7 @@ package activities
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"runtime/debug"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"go.temporal.io/sdk/activity"
 
 	"github.com/onejob/onejob"
+	"github.com/onejob/onejob/contract"
 	"github.com/onejob/onejob/postgres"
 	"github.com/onejob/onejob/provider"
 )
@@ -40,10 +42,13 @@ func (a *Activities) ExecuteAttempt(ctx context.Context, in AttemptInput) (Attem
 	e := a.newExecution(ctx, in)
 	defer e.close()
 	started, err := e.start(ctx)
+	if err == nil && started.Skipped != nil {
+		return AttemptReport{Attempt: e.skipped(*started.Skipped)}, nil
+	}
 	if err != nil || !started.Mine {
 		return AttemptReport{Adopt: true}, TemporalError(err)
 	}
-	e.input = len(started.Input)
+	e.kind, e.contract, e.input = started.Kind, e.Contracts[started.Kind], len(started.Input)
 	attempt, err := e.record(e.call(ctx, started))
 	return AttemptReport{Attempt: attempt}, TemporalError(err)
 }
@@ -55,9 +60,11 @@ type execution struct {
 	provider   provider.Provider
 	named      bool // the configuration names the provider
 	workflowID string
-	input      int             // bytes of the job's input
-	token      string          // of this execution: the row that carries it is ours
-	alive      context.Context // outlives Temporal's belief; ends some time after the worker stops
+	kind       string             // of the job, once it has started
+	contract   *contract.Contract // by which the provider is asked; nil: by the job's input as it is
+	input      int                // bytes of what the provider is asked
+	token      string             // of this execution: the row that carries it is ours
+	alive      context.Context    // outlives Temporal's belief; ends some time after the worker stops
 	close      func()
 	believed   bool // the workflow learns the outcome from our return: Temporal has not given up on us
 }
@@ -105,6 +112,7 @@ func (e *execution) tryStart(ctx context.Context) (postgres.Started, error) {
 			JobID: e.in.JobID, WorkflowID: e.workflowID, Number: e.in.Number, Lane: e.in.Lane,
 			Provider: e.in.Provider, Model: e.provider.Model, Execution: e.token, Request: e.requestToKeep(),
 			SentTo: destination(e.provider), MostAtOnce: e.provider.Limits.Concurrent,
+			Contract: e.known, Adapter: e.provider.AdapterVersion(),
 		})
 	})
 }
@@ -125,12 +133,17 @@ func (e *execution) call(ctx context.Context, started postgres.Started) provider
 	if openFor := e.Circuits.barred(ctx, e.in.Provider); openFor > 0 {
 		return notCalled(openFor)
 	}
+	asked, err := e.asked(started.Kind, started.Input)
+	if err != nil {
+		return provider.Answer{Certainty: provider.Failed, Reason: onejob.ReasonRejected, Detail: "not sent: " + err.Error()}.Checked(e.Catalog.Limits)
+	}
+	e.input = len(asked)
 	callCtx, hangUp := context.WithCancel(e.alive)
 	defer hangUp()
 	answers := make(chan provider.Answer, 1)
-	go func() { answers <- e.ask(callCtx, started) }()
+	go func() { answers <- e.ask(callCtx, started.Kind, asked) }()
 	l := listener{execution: e, answers: answers, hangUp: hangUp}
-	return l.listen(ctx).Checked(e.Catalog.Limits)
+	return judged(e.contract, e.provider, started.Input, e.input, l.listen(ctx)).Checked(e.Catalog.Limits)
 }
 
 // unknownProviderPause is what a worker with a newer configuration gets to take the next
@@ -143,10 +156,10 @@ const silentProviderPause = 30 * time.Second
 
 // ask calls the provider, and follows a call that it took. An adapter that panics may
 // have sent its request before.
-func (e *execution) ask(ctx context.Context, started postgres.Started) (answer provider.Answer) {
+func (e *execution) ask(ctx context.Context, kind string, asked json.RawMessage) (answer provider.Answer) {
 	defer e.recoverAdapter(e.in.JobID, e.in.Number, &answer)
 	answer = e.provider.Adapter.Call(ctx, provider.Call{
-		JobID: e.in.JobID, Attempt: e.in.Number, Kind: started.Kind, Input: started.Input,
+		JobID: e.in.JobID, Attempt: e.in.Number, Kind: kind, Input: asked,
 		IdempotencyKey: idempotencyKey(e.in.JobID, e.in.Number), CallbackURL: e.callbackURL(e.provider, e.in.JobID, e.in.Number),
 	}).Checked(e.Catalog.Limits)
 	if answer.Certainty == provider.Accepted {

@@ -123,8 +123,12 @@ func (e *execution) requestToKeep() func(kind string, input json.RawMessage) []b
 	return func(kind string, input json.RawMessage) (body []byte) {
 		var panicked provider.Answer
 		defer e.recoverAdapter(e.in.JobID, e.in.Number, &panicked)
-		body, err := again.Body(provider.Call{
-			JobID: e.in.JobID, Attempt: e.in.Number, Kind: kind, Input: input, IdempotencyKey: idempotencyKey(e.in.JobID, e.in.Number),
+		asked, err := e.asked(kind, input)
+		if err != nil {
+			return nil
+		}
+		body, err = again.Body(provider.Call{
+			JobID: e.in.JobID, Attempt: e.in.Number, Kind: kind, Input: asked, IdempotencyKey: idempotencyKey(e.in.JobID, e.in.Number),
 		})
 		if err != nil {
 			return nil

@@ -132,7 +132,7 @@ func (l *listener) tellSilence() bool {
 			return false
 		}
 		l.recorded = true
-		l.observe(l.alive, l.in.Provider, recorded)
+		l.observe(l.alive, l.in.Provider, l.kind, recorded)
 	}
 	return l.tell()
 }

@@ -21,7 +21,7 @@ func (e *execution) record(answer provider.Answer) (onejob.Attempt, error) {
 	if err != nil {
 		return onejob.Attempt{}, err
 	}
-	e.observe(e.alive, e.in.Provider, recorded)
+	e.observe(e.alive, e.in.Provider, e.kind, recorded)
 	if recorded.WasUnknown || recorded.Late || !e.believed {
 		e.tell()
 	}
@@ -96,12 +96,15 @@ func OutcomeOf(answer provider.Answer, inputBytes int, by string) (postgres.Outc
 	return o, err
 }
 
-// observe counts the state that an attempt came into by what was recorded.
-func (a *Activities) observe(ctx context.Context, provider string, recorded postgres.Recorded) {
+// observe counts the state that an attempt of a job of that kind came into by what was
+// recorded.
+func (a *Activities) observe(ctx context.Context, provider, kind string, recorded postgres.Recorded) {
 	if recorded.Changed {
 		a.Observer.AttemptBecame(provider, recorded.Attempt.State, recorded.Attempt.Reason)
 		a.Circuits.heard(ctx, provider, recorded.Attempt)
 	}
+	p, _ := a.Providers.Get(provider)
+	a.Judge().Heard(ctx, p, kind, recorded)
 }
 
 // retryWarnings is how often it is said of one thing that it still does not succeed.

@@ -117,6 +117,9 @@ func (s *seeker) canDoWhatWasPromised(sought postgres.Sought) error {
 	if !ok || s.in.Exits.LookUp && looker == nil || s.in.Exits.ReAsk && !s.in.Exits.LookUp && again == nil {
 		return fmt.Errorf("this worker's onejob.yaml has no way to ask provider %q: another one goes on", sought.Provider)
 	}
+	if _, ok := s.Contracts[sought.Kind]; !ok && sought.Contract != "" {
+		return fmt.Errorf("kind %q: %w", sought.Kind, ErrNoContract)
+	}
 	return nil
 }
 
@@ -167,8 +170,12 @@ func (s *seeker) take(ctx context.Context, sought postgres.Sought, answer provid
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWord)
 	defer cancel()
+	p, _ := s.Providers.Get(sought.Provider)
+	if answer, err = s.Judge().Judged(ctx, s.in.JobID, sought, p, answer); err != nil {
+		return false, err
+	}
 	recorded, err := s.recorder(sought).writeOutcome(ctx, answer)
-	s.observe(ctx, sought.Provider, recorded)
+	s.observe(ctx, sought.Provider, sought.Kind, recorded)
 	return true, err
 }
 

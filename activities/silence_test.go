@@ -49,6 +49,7 @@ func (nobody) AttemptBecame(string, onejob.AttemptState, onejob.Reason) {}
 func (nobody) RaceLost(string)                                          {}
 func (nobody) DuplicateAnswered()                                       {}
 func (nobody) Audited(postgres.Audit)                                   {}
+func (nobody) CertificateSuspended(string)                              {}
 func (nobody) Full(string) bool                                         { return false }
 func (nobody) Begin(string) (end func())                                { return func() {} }
 func (nobody) BeginSearch() (end func(), ok bool)                       { return func() {}, true }

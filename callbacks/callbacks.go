@@ -14,7 +14,7 @@
 //	     configured for it
 //	410  the attempt has its outcome: nothing was changed, no further callback will
 //	413  the body is longer than a result may be
-//	503  Postgres does not answer: send it again
+//	503  Postgres does not answer, or this worker lacks the contract that judges it: send it again
 //
 // It imports the domain, provider, postgres and activities, and nothing else of this
 // module.
@@ -32,6 +32,7 @@ import (
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
 	"github.com/onejob/onejob"
+	"github.com/onejob/onejob/activities"
 	"github.com/onejob/onejob/postgres"
 	"github.com/onejob/onejob/provider"
 )
@@ -41,6 +42,7 @@ type Options struct {
 	Store     *postgres.Store
 	Providers *provider.Registry
 	Limits    onejob.Limits
+	Judge     activities.Judge
 	Tell      Teller
 	Observer  Observer
 	Logger    *slog.Logger
@@ -119,13 +121,18 @@ func (r *receiver) receive(w http.ResponseWriter, req *http.Request) error {
 		return err
 	}
 	c := postgres.Callback{Provider: from.Name, WebhookID: req.Header.Get(standardwebhooks.HeaderWebhookID), JobID: jobID, Attempt: number}
-	if err := read(&c, reader.ReadCallback(body).Checked(r.Limits), about.InputBytes); err != nil {
+	answer, err := r.Judge.Judged(req.Context(), jobID, about, from, reader.ReadCallback(body).Checked(r.Limits))
+	if err != nil {
+		return err
+	}
+	if err := read(&c, answer, about.InputBytes); err != nil {
 		return err
 	}
 	heard, err := r.Store.HearCallbackOnce(req.Context(), c)
 	if err != nil {
 		return err
 	}
+	r.Judge.Heard(req.Context(), from, about.Kind, heard.Recorded)
 	return r.answer(w, req, c, heard)
 }
 

@@ -10,8 +10,8 @@
 // Secrets stand in the environment, never in the file: ${env:NAME} in a header or a
 // URL is replaced by the variable.
 //
-// It imports the domain, provider and its adapters, internal/yamlfile, and nothing else
-// of this module.
+// It imports the domain, contract, provider and its adapters, internal/yamlfile, and
+// nothing else of this module.
 package config
 
 import (
@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"github.com/onejob/onejob"
+	"github.com/onejob/onejob/contract"
 	"github.com/onejob/onejob/provider"
 )
 
@@ -33,13 +34,14 @@ type Config struct {
 	Limits    onejob.Limits // zero: the default, see [onejob.Limits.OrDefault]
 	Worker    Worker
 	Webhooks  Webhooks
-	Notices   []string // what the file says and this version does not use, one line each
 }
 
 // Kind is a kind of job.
 type Kind struct {
-	SideEffects bool   // an attempt changes something outside
-	Contract    string // a file, "none", or empty: not said
+	SideEffects bool               // an attempt changes something outside
+	Contract    *contract.Contract // nil: none
+	Hold        bool               // with no certified provider left a job waits; false: it fails
+	Suspend     onejob.Suspension  // zero: the default
 }
 
 // Worker is how a worker behaves.
@@ -85,12 +87,27 @@ func Load(path string) (*Config, error) {
 func (c *Config) Catalog() onejob.Catalog {
 	catalog := onejob.Catalog{Kinds: map[string]onejob.Kind{}, Providers: map[string]onejob.ProviderDefaults{}, Limits: c.Limits}
 	for name, kind := range c.Kinds {
-		catalog.Kinds[name] = onejob.Kind{SideEffects: kind.SideEffects}
+		offered := onejob.Kind{SideEffects: kind.SideEffects, Hold: kind.Hold, Suspend: kind.Suspend}
+		if kind.Contract != nil {
+			offered.Contract = kind.Contract.Known()
+		}
+		catalog.Kinds[name] = offered
 	}
 	for _, p := range c.Providers {
-		catalog.Providers[p.Name] = onejob.ProviderDefaults{Timeout: p.Timeout, ListenFor: p.ListenFor, Model: p.Model, Limited: p.Limits != provider.Limits{}}
+		catalog.Providers[p.Name] = onejob.ProviderDefaults{Timeout: p.Timeout, ListenFor: p.ListenFor, Model: p.Model, Limited: p.Limits != provider.Limits{}, Adapter: p.adapterVersion()}
 	}
 	return catalog
+}
+
+// Contracts returns the contracts of the kinds that have one, by kind.
+func (c *Config) Contracts() map[string]*contract.Contract {
+	contracts := map[string]*contract.Contract{}
+	for name, kind := range c.Kinds {
+		if kind.Contract != nil {
+			contracts[name] = kind.Contract
+		}
+	}
+	return contracts
 }
 
 func (c *Config) provider(name string) (Provider, bool) {

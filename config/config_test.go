@@ -71,9 +71,15 @@ func TestParseReadsEveryMember(t *testing.T) {
 	if !reflect.DeepEqual(c.Providers[1], fallback) {
 		t.Errorf("fallback is %+v", c.Providers[1])
 	}
-	kinds := map[string]config.Kind{"invoice": {SideEffects: true, Contract: "invoice.yaml"}, "summary": {Contract: "none"}, "ticket": {SideEffects: true}}
+	kinds := map[string]config.Kind{
+		"sum":     {Contract: c.Kinds["sum"].Contract, Hold: true, Suspend: onejob.Suspension{Violations: 3, Within: 30 * time.Minute}},
+		"summary": {}, "ticket": {SideEffects: true},
+	}
 	if !reflect.DeepEqual(c.Kinds, kinds) {
 		t.Errorf("kinds are %+v", c.Kinds)
+	}
+	if its := c.Contracts()["sum"]; len(c.Contracts()) != 1 || its.Kind != "sum" || its.File != filepath.Join("testdata", "sum.yaml") {
+		t.Errorf("contracts %+v", c.Contracts())
 	}
 	if c.Worker != (config.Worker{HeartbeatTimeout: 45 * time.Second, Drain: time.Minute, CircuitFailures: 5, CircuitOpenFor: 10 * time.Second, CallbackURL: "https://onejob.example/hooks"}) || c.Limits != (onejob.Limits{InputBytes: 1e6, ResultBytes: 2e6, Depth: 64}) {
 		t.Errorf("worker %+v, limits %+v", c.Worker, c.Limits)
@@ -156,29 +162,39 @@ func TestDocumentedPricesAreRead(t *testing.T) {
 	_, block, _ := strings.Cut(mustRead(t, "..", "docs", "money.md"), "\n```yaml\n")
 	block, _, _ = strings.Cut(block, "\n```\n")
 	c := mustParse(t, "providers: {gpt: {type: openai, model: gpt-5.2}}\n"+block)
-	if len(c.Prices) != 3 || c.Prices[2].ValidFrom.IsZero() || len(c.Notices) != 0 {
-		t.Errorf("prices %+v, notices %q", c.Prices, c.Notices)
+	if len(c.Prices) != 3 || c.Prices[2].ValidFrom.IsZero() {
+		t.Errorf("prices %+v", c.Prices)
 	}
 }
 
-func TestNoticesNameWhatIsNotUsed(t *testing.T) {
+func TestRequestsKnowTheContractsOfTheirKinds(t *testing.T) {
 	t.Parallel()
 	c := mustParse(t, mustRead(t, "testdata", "full.yaml"))
-	want := []string{"onejob.yaml:47: kinds.invoice.contract is checked but not used by this version"}
-	if !reflect.DeepEqual(c.Notices, want) {
-		t.Errorf("notices:\n%s", strings.Join(c.Notices, "\n"))
+	catalog := c.Catalog()
+	sum := catalog.Kinds["sum"]
+	if sum.Contract == nil || sum.Contract.SHA256 != c.Contracts()["sum"].SHA256 || !sum.Hold || sum.Suspend.Violations != 3 || catalog.Kinds["ticket"].Contract != nil {
+		t.Errorf("kinds %+v", catalog.Kinds)
+	}
+	adapters, err := c.Adapters()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range adapters {
+		if known := catalog.Providers[p.Name].Adapter; known == "" || known != p.AdapterVersion() {
+			t.Errorf("provider %s: requests know the adapter %q, its version is %q", p.Name, known, p.AdapterVersion())
+		}
 	}
 }
 
 func TestDefaultsStandForWhatIsLeftOut(t *testing.T) {
 	t.Parallel()
-	c := mustParse(t, "providers: {p: {type: http, url: 'https://p.example'}}\nkinds: {ticket: }\n")
+	c := mustParse(t, "providers: {p: {type: http, url: 'https://p.example'}}\nkinds: {ticket: {contract: none}}\n")
 	p := c.Providers[0]
 	if p.Timeout != 10*time.Second || p.ListenFor != 10*time.Minute || p.Idempotency != nil || p.Lookup != nil {
 		t.Errorf("provider %+v", p)
 	}
-	if c.Worker.HeartbeatTimeout != 30*time.Second || c.Worker.Drain != 30*time.Second || len(c.Notices) != 0 || !reflect.DeepEqual(c.Webhooks, config.Webhooks{Timeout: 10 * time.Second}) {
-		t.Errorf("worker %+v, webhooks %+v, notices %q", c.Worker, c.Webhooks, c.Notices)
+	if c.Worker.HeartbeatTimeout != 30*time.Second || c.Worker.Drain != 30*time.Second || !reflect.DeepEqual(c.Webhooks, config.Webhooks{Timeout: 10 * time.Second}) {
+		t.Errorf("worker %+v, webhooks %+v", c.Worker, c.Webhooks)
 	}
 	if !c.Kinds["ticket"].SideEffects {
 		t.Error("a kind that says nothing has no side effects: two of its attempts could run beside each other")
@@ -188,7 +204,7 @@ func TestDefaultsStandForWhatIsLeftOut(t *testing.T) {
 func TestCatalogOffersWhatTheFileNames(t *testing.T) {
 	t.Parallel()
 	catalog := mustParse(t, mustRead(t, "testdata", "full.yaml")).Catalog()
-	request := onejob.Request{Owner: "acme", Key: "k", Kind: "invoice", Provider: "primary", Fallbacks: []string{"fallback", "plain"}, Input: []byte(`{}`)}
+	request := onejob.Request{Owner: "acme", Key: "k", Kind: "ticket", Provider: "primary", Fallbacks: []string{"fallback", "plain"}, Input: []byte(`{}`)}
 	job, err := onejob.NewJob(request, catalog)
 	if err != nil || job.Timeout != 20*time.Second || job.ListenFor != time.Hour {
 		t.Errorf("job %+v: %v", job, err)

@@ -1,7 +1,6 @@
 package config
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 
@@ -20,12 +19,6 @@ type element struct {
 type file struct {
 	name      string
 	lookupEnv func(string) (string, bool)
-	notices   []notice
-}
-
-type notice struct {
-	line int
-	text string
 }
 
 // document returns the one document in text.
@@ -38,17 +31,8 @@ func (f *file) errorf(line int, format string, args ...any) error {
 	return yamlfile.Errorf(f.name, line, format, args...)
 }
 
-func (f *file) note(line int, format string, args ...any) {
-	f.notices = append(f.notices, notice{line, fmt.Sprintf("%s:%d: %s", f.name, line, fmt.Sprintf(format, args...))})
-}
-
 // errorf returns an error at the element's line.
 func (e element) errorf(format string, args ...any) error { return e.Errorf(format, args...) }
-
-// unused notes that this version checks the element and does not act on it.
-func (e element) unused() {
-	e.file.note(e.Node.Line, "%s is checked but not used by this version", e.Path)
-}
 
 // member reads one member of a mapping.
 type member func(element) error

@@ -1,7 +1,6 @@
 package config
 
 import (
-	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -58,41 +57,7 @@ func Parse(name string, text []byte, lookupEnv func(string) (string, bool)) (*Co
 	if err := c.checkPriced(f, lines); err != nil {
 		return nil, err
 	}
-	c.Notices = f.sortedNotices()
 	return c, nil
-}
-
-func (f *file) sortedNotices() (lines []string) {
-	slices.SortStableFunc(f.notices, func(a, b notice) int { return cmp.Compare(a.line, b.line) })
-	for _, n := range f.notices {
-		lines = append(lines, n.text)
-	}
-	return lines
-}
-
-func (c *Config) readKinds(e element) error {
-	return e.entries(func(name string, value element) error {
-		if err := value.checkName(name); err != nil {
-			return err
-		}
-		sideEffects, kind := "external", Kind{}
-		err := value.members(map[string]member{
-			"side_effects": set(&sideEffects, oneOf("none", "external")),
-			"contract":     func(e element) (err error) { kind.Contract, err = contract(e); return err },
-		})
-		kind.SideEffects = sideEffects != "none"
-		c.Kinds[name] = kind
-		return err
-	})
-}
-
-// contract is a file, or none.
-func contract(e element) (string, error) {
-	s, err := text(e)
-	if err == nil && s != "none" {
-		e.unused()
-	}
-	return s, err
 }
 
 func (c *Config) readWorker(e element) error {

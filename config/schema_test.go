@@ -33,7 +33,7 @@ func TestSchemaAcceptsWhatTheParserAccepts(t *testing.T) {
 	for name, text := range map[string]string{
 		"full":    mustRead(t, "testdata", "full.yaml"),
 		"example": mustRead(t, filepath.Join("..", "examples", "onejob.yaml")),
-		"sparse":  "providers: {p: {type: http, url: 'https://p.example'}}\nkinds: {ticket: }\n",
+		"sparse":  "providers: {p: {type: http, url: 'https://p.example'}}\nkinds: {ticket: {contract: none}}\n",
 	} {
 		t.Run(name, func(t *testing.T) {
 			if err := schema.Validate(mustReadYAML(t, text)); err != nil {

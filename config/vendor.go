@@ -7,6 +7,7 @@ import (
 	"github.com/onejob/onejob"
 	"github.com/onejob/onejob/provider"
 	"github.com/onejob/onejob/provider/anthropic"
+	"github.com/onejob/onejob/provider/httpjson"
 	"github.com/onejob/onejob/provider/openai"
 )
 
@@ -110,4 +111,15 @@ func texts(e element) (all []string, err error) {
 		return err
 	})
 	return all, err
+}
+
+// adapterVersion returns the version of the provider's adapter, which certificates are of.
+func (p Provider) adapterVersion() string {
+	switch p.Type {
+	case openaiType:
+		return openai.VersionOf(p.Vendor.API)
+	case anthropicType:
+		return anthropic.VersionOf(p.Vendor.API)
+	}
+	return httpjson.Version
 }

@@ -30,6 +30,7 @@ type Contract struct {
 	ValidFor        time.Duration // of a certificate
 	KeepPayloads    bool          // certification stores the replies themselves
 	SHA256          string        // identity: hex, of the canonical content
+	File            string        // where it was read, for people
 
 	system, user  *template
 	input, output *schema

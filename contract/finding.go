@@ -60,6 +60,18 @@ type Verdict struct {
 	Findings []Finding `json:"findings"` // at most 50, the first ones of each check
 }
 
+// String lists the findings in one line.
+func (v Verdict) String() string {
+	var lines []string
+	for _, f := range v.Findings {
+		lines = append(lines, f.Error())
+	}
+	return strings.Join(lines, "; ")
+}
+
+// Error makes a verdict that has not passed the error of a check.
+func (v Verdict) Error() string { return v.String() }
+
 // Passed says that nothing is wrong.
 func (v Verdict) Passed() bool { return len(v.Findings) == 0 }
 

@@ -63,6 +63,7 @@ func (l located) errorf(format string, args ...any) error {
 // files that the contract names. It returns an [onejob.ErrMisconfigured] around [Problems].
 func Parse(name string, text []byte, beside fs.FS) (*Contract, error) {
 	r := &reader{name: name, beside: beside, Contract: &Contract{
+		File:       name,
 		Parameters: Parameters{MaxTokens: defaultTokens, ResponseFormat: FormatJSONObject},
 		Ends:       defaultEnds, ValidFor: defaultValidFor, SideEffects: true,
 	}}

@@ -187,8 +187,8 @@ providers:
   claude: {type: anthropic, url: %[8]q, api_key: "${env:KEY}", model: m-large, unpriced: allow}
   dead: {type: http, url: "http://127.0.0.1:1/v1/run", timeout: 10s, listen_for: 1m}
 kinds:
-  ticket: {side_effects: external}
-  free: {side_effects: none}
+  ticket: {side_effects: external, contract: none}
+  free: {side_effects: none, contract: none}
 worker: {heartbeat_timeout: 2s, drain: 1s}
 `, simulatorURL+"/v1/run/primary", simulatorURL+"/v1/run/fallback", simulatorURL+"/v1/run/asked", simulatorURL+"/v1/run/again", simulatorURL+"/v1/run/patient", simulatorURL+"/v1/run/calling",
 		simulatorURL+"/openai/v1", simulatorURL+"/anthropic")

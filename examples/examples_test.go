@@ -56,8 +56,8 @@ func mustReadJobs(t *testing.T) []onejob.Job {
 func TestExampleConfigurationNeedsNoEnvironmentAndLeavesNothingUnused(t *testing.T) {
 	t.Parallel()
 	c := mustLoadConfig(t)
-	if len(c.Notices) != 0 || len(c.Providers) != 2 || c.Providers[0].Name != "primary" || c.Providers[1].Name != "fallback" {
-		t.Errorf("notices %q, providers %+v", c.Notices, c.Providers)
+	if len(c.Providers) != 2 || c.Providers[0].Name != "primary" || c.Providers[1].Name != "fallback" {
+		t.Errorf("providers %+v", c.Providers)
 	}
 }
 

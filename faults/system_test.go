@@ -135,8 +135,8 @@ providers:
     idempotency: {header: Idempotency-Key}
     lookup: {url: "%[1]s/v1/run/spare/key/{key}", interval: 200ms, max_interval: 5s, not_found_after: 10s}
 kinds:
-  ticket: {side_effects: external}
-  letter: {side_effects: external}
+  ticket: {side_effects: external, contract: none}
+  letter: {side_effects: external, contract: none}
 prices:
 %[2]sworker: {heartbeat_timeout: 1s, drain: 1s}
 webhooks: {allow_private: true, timeout: 2s}

@@ -78,7 +78,7 @@ DECLARE
     job record;
 BEGIN
     SELECT status, version, hedge_after_ms INTO job FROM jobs WHERE id = NEW.job_id FOR NO KEY UPDATE;
-    IF NEW.state <> 'starting' AND NOT (NEW.state = 'failed' AND NEW.reason = 'never_started') THEN
+    IF NEW.state <> 'starting' AND NOT (NEW.state = 'failed' AND NEW.reason IN ('never_started', 'not_certified')) THEN
         PERFORM onejob_refuse(format('job %s: an attempt starts as starting, not as %s', NEW.job_id, NEW.state));
     END IF;
     IF NEW.state = 'starting' AND NOT (job.status = 'running' OR job.status = 'unknown' AND NEW.lane = 1) THEN

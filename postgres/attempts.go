@@ -27,6 +27,11 @@ type Start struct {
 
 	SentTo string // a digest of where the call goes; empty: not known
 
+	// Contract returns the contract by which a kind of job asks; nil, or returning nil: none.
+	// An attempt on another provider than the job's own then needs a certificate for it.
+	Contract func(kind string) *onejob.Contract
+	Adapter  string // the version of the provider's adapter, which certificates are of; empty: it has none
+
 	MostAtOnce int // attempts on the provider under way at once; 0: no bound
 }
 
@@ -36,6 +41,10 @@ type Started struct {
 	Mine  bool            // the attempt is this execution's: it may call the provider, once
 	Kind  string          // of the job, where Mine
 	Input json.RawMessage // of the job, where Mine
+
+	// Skipped is the attempt as it was recorded where its provider has no certificate: it
+	// failed and calls nobody. Nil: it has one, or needs none.
+	Skipped *onejob.Attempt
 }
 
 // StartAttemptIfNoneLives commits the attempt's row, which is the permission to call
@@ -46,6 +55,15 @@ type Started struct {
 // Mine false means that the rows say otherwise than the caller believes: read them, unless
 // Busy says that nothing was looked at. It fails with [onejob.ErrNotFound] and [onejob.ErrIdentityMismatch].
 func (s *Store) StartAttemptIfNoneLives(ctx context.Context, a Start) (started Started, err error) {
+	for range 3 { // a certificate may expire behind the look for it; the next look finds none
+		if started, err = s.startAttempt(ctx, a); !errors.Is(err, onejob.ErrNotCertified) {
+			break
+		}
+	}
+	return started, err
+}
+
+func (s *Store) startAttempt(ctx context.Context, a Start) (started Started, err error) {
 	err = s.inTx(ctx, "start the attempt", func(tx pgx.Tx) error {
 		if started.Busy, err = busy(ctx, tx, a); err != nil || started.Busy {
 			return err
@@ -55,8 +73,12 @@ func (s *Store) StartAttemptIfNoneLives(ctx context.Context, a Start) (started S
 			return err
 		}
 		if turn.open {
-			inserted, err := insertAttempt(ctx, tx, a, turn)
-			if err != nil || inserted {
+			skipped, inserted, err := insertAttempt(ctx, tx, a, turn)
+			switch {
+			case err == nil && skipped != nil:
+				started = Started{Skipped: skipped}
+				return nil
+			case err != nil || inserted:
 				started = Started{Mine: err == nil, Kind: turn.kind, Input: turn.input}
 				return err
 			}
@@ -103,18 +125,29 @@ func busy(ctx context.Context, tx pgx.Tx, a Start) (bool, error) {
 // not free.
 var errNothingStarted = errors.New("nothing started")
 
-// insertAttempt returns false if the number is taken.
-func insertAttempt(ctx context.Context, tx pgx.Tx, a Start, t turn) (bool, error) {
+// insertAttempt returns false if the number is taken. Where the provider needs a certificate
+// and has none, it inserts the attempt as one that was skipped.
+func insertAttempt(ctx context.Context, tx pgx.Tx, a Start, t turn) (skipped *onejob.Attempt, inserted bool, err error) {
+	by, err := passGate(ctx, tx, a, t)
+	if err != nil {
+		return nil, false, err
+	}
+	if by.closed != "" {
+		skipped, err = insertSkipped(ctx, tx, a, t, by)
+		return skipped, skipped != nil, err
+	}
 	var request []byte
 	if a.Request != nil {
 		request = a.Request(t.kind, t.input)
 	}
 	tag, err := tx.Exec(ctx, `
-		INSERT INTO attempts (job_id, number, lane, provider, model, job_version, execution, request, sent_to)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+		INSERT INTO attempts (job_id, number, lane, provider, model, job_version, execution, request, sent_to,
+			contract_sha256, adapter, certificate_id, uncertified)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
 		ON CONFLICT (job_id, number) DO NOTHING`,
-		a.JobID, a.Number, a.Lane, a.Provider, a.Model, t.version, a.Execution, request, nullable(a.SentTo))
-	return tag.RowsAffected() == 1, err
+		a.JobID, a.Number, a.Lane, a.Provider, a.Model, t.version, a.Execution, request, nullable(a.SentTo),
+		nullable(by.contract), nullable(by.adapter), by.certificate, by.decision)
+	return nil, tag.RowsAffected() == 1, err
 }
 
 // turn is the answer to an attempt that wants to be next.
@@ -123,6 +156,7 @@ type turn struct {
 	version int
 	kind    string
 	input   []byte
+	own     bool // the provider is the job's own: its owner asked for it
 }
 
 // takeTurn moves an open job to running for the attempt.
@@ -133,7 +167,7 @@ func takeTurn(ctx context.Context, tx pgx.Tx, a Start) (t turn, err error) {
 		  AND (status IN ('accepted', 'running') OR status = 'unknown' AND $3 = 1)
 		  AND (requested_provider IS NULL OR requested_provider = $4)
 		  AND `+mayAsk+`
-		RETURNING version, kind, input`, a.JobID, a.WorkflowID, a.Lane, a.Provider).Scan(&t.version, &t.kind, &t.input)
+		RETURNING version, kind, input, provider = $4`, a.JobID, a.WorkflowID, a.Lane, a.Provider).Scan(&t.version, &t.kind, &t.input, &t.own)
 	if !errors.Is(err, pgx.ErrNoRows) {
 		t.open = err == nil
 		return t, err

@@ -16,12 +16,15 @@ type Decision struct {
 	By     string
 	Reason string
 	Token  string // the same for the same decision told twice
+
+	Uncertified bool           // of an attempt that is asked for: without a certificate too
+	Catalog     onejob.Catalog // by whose contracts a provider needs a certificate and a result is checked; zero: none
 }
 
-// Decide records a checked decision, by one of the methods below, if the job's rows allow
-// it, and returns how far the job is then.
-func (s *Store) Decide(ctx context.Context, d onejob.Decision) (onejob.Progress, error) {
-	who := Decision{By: d.By, Reason: d.Reason, Token: d.Token}
+// Decide records a checked decision, by one of the methods below, if the job's rows and the
+// contracts of the catalog allow it, and returns how far the job is then.
+func (s *Store) Decide(ctx context.Context, d onejob.Decision, c onejob.Catalog) (onejob.Progress, error) {
+	who := Decision{By: d.By, Reason: d.Reason, Token: d.Token, Uncertified: d.Uncertified, Catalog: c}
 	switch d.Action {
 	case onejob.DecideStartAttempt:
 		return s.RequestAttemptIfNoneLives(ctx, d.JobID, d.Provider, who)
@@ -79,7 +82,7 @@ func decidedBefore(ctx context.Context, tx pgx.Tx, token string) (repeated bool,
 func logRefusal(ctx context.Context, tx pgx.Tx, jobID string, action onejob.DecisionAction, d Decision, refusal error) error {
 	switch code := onejob.CodeOf(refusal); code {
 	case onejob.CodeAttemptUnresolved, onejob.CodeNothingToResolve, onejob.CodeJobClosed, onejob.CodeNotFound,
-		onejob.CodeBudgetExceeded, onejob.CodeInvalidRequest:
+		onejob.CodeBudgetExceeded, onejob.CodeInvalidRequest, onejob.CodeNotCertified:
 		_, err := tx.Exec(ctx, `
 			INSERT INTO decisions (job_id, action, decided_by, reason, token, refused, refusal) VALUES ($1, $2, $3, $4, $5, $6, $7)`,
 			jobID, action, d.By, d.Reason, d.Token, code, refusal.Error())
@@ -90,9 +93,9 @@ func logRefusal(ctx context.Context, tx pgx.Tx, jobID string, action onejob.Deci
 
 func logDecision(ctx context.Context, tx pgx.Tx, jobID string, action onejob.DecisionAction, attempt int, outcome onejob.AttemptState, provider string, d Decision) error {
 	_, err := tx.Exec(ctx, `
-		INSERT INTO decisions (job_id, attempt, action, outcome, provider, decided_by, reason, token)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
-		jobID, nullable(attempt), action, nullable(outcome), nullable(provider), d.By, d.Reason, d.Token)
+		INSERT INTO decisions (job_id, attempt, action, outcome, provider, decided_by, reason, token, uncertified)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
+		jobID, nullable(attempt), action, nullable(outcome), nullable(provider), d.By, d.Reason, d.Token, d.Uncertified)
 	return err
 }
 
@@ -101,12 +104,16 @@ func logDecision(ctx context.Context, tx pgx.Tx, jobID string, action onejob.Dec
 // with [onejob.ErrBudgetExceeded] where the job's reservation was released and does not fit
 // into the budget any more. Where the job reserved in another currency than the provider is
 // priced in, or than its owner's budget is in by now, it is an [onejob.ErrInvalidRequest].
+// A provider that needs a certificate and has none is an [onejob.ErrNotCertified].
 func (s *Store) RequestAttemptIfNoneLives(ctx context.Context, jobID, provider string, d Decision) (onejob.Progress, error) {
 	return s.decide(ctx, jobID, onejob.DecideStartAttempt, d, func(tx pgx.Tx, job lockedJob) error {
 		if job.Status == onejob.StatusSucceeded || job.Status == onejob.StatusCancelled {
 			return onejob.Errorf(onejob.CodeJobClosed, "job %s is %s: submit a new intention under a new key", jobID, job.Status)
 		}
 		if err := refuseWhileUnresolved(ctx, tx, jobID, job); err != nil {
+			return err
+		}
+		if err := checkCertified(ctx, tx, jobID, provider, d); err != nil {
 			return err
 		}
 		if err := refuseOtherCurrency(ctx, tx, jobID, provider); err != nil {
@@ -214,7 +221,8 @@ func (s *Store) CancelAttemptIfLive(ctx context.Context, jobID string, number in
 
 // ResolveAttemptIfLive gives the attempt, or for number 0 the unresolved one, the
 // outcome that somebody found out: failed, or succeeded with the result, which then has
-// to win like any other. It fails as [Store.CancelAttemptIfLive] does.
+// to win like any other. It fails as [Store.CancelAttemptIfLive] does, and with
+// [onejob.ErrInvalidRequest] for a result that breaks the contract which the attempt was asked by.
 func (s *Store) ResolveAttemptIfLive(ctx context.Context, jobID string, number int, as onejob.AttemptState, result json.RawMessage, d Decision) (onejob.Progress, error) {
 	resolved := Outcome{State: as, Reason: onejob.ReasonResolved, Detail: d.Reason, Result: result, RecordedBy: d.Token}
 	return s.resolve(ctx, jobID, number, onejob.DecideResolveAttempt, resolved, d)
@@ -228,6 +236,11 @@ func (s *Store) resolve(ctx context.Context, jobID string, number int, action on
 		}
 		if a.State.Final() {
 			return onejob.Errorf(onejob.CodeNothingToResolve, "attempt %d of job %s has its answer already: it is being decided on", a.Number, jobID)
+		}
+		if o.State == onejob.AttemptSucceeded {
+			if err := checkResolved(ctx, tx, a, o.Result, d); err != nil {
+				return err
+			}
 		}
 		if _, err := writeOutcome(ctx, tx, a, job, o); err != nil {
 			return err

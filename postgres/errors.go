@@ -21,6 +21,7 @@ const (
 	stateUndefinedTable  = "42P01"
 	stateOverBudget      = "OJ002" // of the budget guard
 	stateOtherCurrency   = "OJ003" // of the budget guard
+	stateNotCertified    = "OJ004" // of the gate
 	stateUndefinedColumn = "42703"
 	stateInvalidText     = "22P02"
 	stateNoDatabase      = "3D000"
@@ -72,6 +73,8 @@ func translateServer(what string, pg *pgconn.PgError, err error) error {
 		return refusal(pg.Code, pg.Message)
 	case pg.Code == stateOtherCurrency:
 		return onejob.Errorf(onejob.CodeInvalidRequest, "%s: submit a new intention under a new key", pg.Message)
+	case pg.Code == stateNotCertified:
+		return onejob.Errorf(onejob.CodeNotCertified, "%s: get one with 'onejob contract verify'", pg.Message)
 	case pg.Code == stateInvalidText && pg.Routine == routineReadsUUID:
 		_, value, _ := strings.Cut(pg.Message, ": ")
 		return onejob.Errorf(onejob.CodeNotFound, "%s is no job: job ids are UUIDs, as 'onejob start' prints them", value)

@@ -19,6 +19,7 @@ type Sought struct {
 	ReAsks    int           // so far
 	Kept      bool          // the bytes that were sent are there
 
+	Contract   string // hash of the contract that it was asked by; empty: the kind had none
 	InputBytes int    // of the job
 	SentTo     string // a digest of where the call went; empty: not known
 
@@ -34,11 +35,18 @@ func (s *Store) SoughtAttempt(ctx context.Context, jobID string, number int) (So
 	err := s.pool.QueryRow(ctx, `
 		SELECT a.number, a.lane, a.provider, a.state, coalesce(a.reason, ''), j.kind, a.provider_ref, a.reasks, a.request IS NOT NULL,
 			coalesce(a.provider_cancel <> 'unsure', false), octet_length(j.input::text), coalesce(a.sent_to, ''),
+			coalesce(a.contract_sha256, ''),
 			(extract(epoch FROM clock_timestamp() - a.started_at) * 1000)::bigint
 		FROM attempts a JOIN jobs j ON j.id = a.job_id WHERE a.job_id = $1 AND a.number = $2`, jobID, number).
-		Scan(&a.Number, &a.Lane, &a.Provider, &a.State, &a.Reason, &a.Kind, &reference, &a.ReAsks, &a.Kept, &a.CancelAsked, &a.InputBytes, &a.SentTo, &ageMs)
+		Scan(&a.Number, &a.Lane, &a.Provider, &a.State, &a.Reason, &a.Kind, &reference, &a.ReAsks, &a.Kept, &a.CancelAsked, &a.InputBytes, &a.SentTo, &a.Contract, &ageMs)
 	a.Reference, a.Age = orZero(reference), time.Duration(ageMs)*time.Millisecond
 	return a, translate("read the attempt", orNotFound(err, "job %s has no attempt %d: see 'onejob attempt list %s'", jobID, number, jobID))
+}
+
+// Input returns the job's input. It fails with [onejob.ErrNotFound].
+func (s *Store) Input(ctx context.Context, jobID string) (input []byte, err error) {
+	err = s.pool.QueryRow(ctx, `SELECT input FROM jobs WHERE id = $1`, jobID).Scan(&input)
+	return input, translate("read the job's input", orNotFound(err, "job %s does not exist: check the id", jobID))
 }
 
 // CountReAskIfUnknown counts a re-ask of the attempt, which is the permission to send it,

@@ -28,6 +28,14 @@ type Reply struct {
 	End  string // how the answer ended, in the vendor's own words; "": the provider does not say
 }
 
+// AdapterVersion returns the version of the provider's adapter, "" if it is no [Prompter].
+func (p Provider) AdapterVersion() string {
+	if prompter, ok := p.Adapter.(Prompter); ok {
+		return prompter.Version()
+	}
+	return ""
+}
+
 // Prompter is an [Adapter] that can be asked by a prompt.
 type Prompter interface {
 	// Prompted returns the input by which Call asks the prompt. The same prompt gives the

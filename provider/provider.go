@@ -140,7 +140,7 @@ func (r *Registry) Names() []string { return slices.Sorted(maps.Keys(r.byName)) 
 func (r *Registry) Defaults() map[string]onejob.ProviderDefaults {
 	defaults := map[string]onejob.ProviderDefaults{}
 	for name, p := range r.byName {
-		defaults[name] = onejob.ProviderDefaults{Timeout: p.Timeout, ListenFor: p.ListenFor, Model: p.Model, Limited: p.Limits != Limits{}}
+		defaults[name] = onejob.ProviderDefaults{Timeout: p.Timeout, ListenFor: p.ListenFor, Model: p.Model, Limited: p.Limits != Limits{}, Adapter: p.AdapterVersion()}
 	}
 	return defaults
 }

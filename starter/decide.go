@@ -15,6 +15,10 @@ import (
 type Decision struct {
 	By     string // who decides; required
 	Reason string
+
+	// Uncertified asks for an attempt although its provider may have no certificate for the
+	// contract of the job's kind. It is recorded.
+	Uncertified bool
 }
 
 // StartAttempt asks for a new attempt of the job on the provider: the fallback button. A
@@ -22,7 +26,8 @@ type Decision struct {
 // attempt is under way or unknown, with [onejob.ErrJobClosed], and with
 // [onejob.ErrBudgetExceeded] where a failed job does not fit into its owner's budget any more.
 // A provider priced in another currency than the job reserved in is an
-// [onejob.ErrInvalidRequest].
+// [onejob.ErrInvalidRequest], one that needs a certificate and has none an
+// [onejob.ErrNotCertified], unless d.Uncertified.
 func (s *Starter) StartAttempt(ctx context.Context, jobID, provider string, d Decision) error {
 	return s.decide(ctx, jobID, onejob.Decision{Action: onejob.DecideStartAttempt, Provider: provider}, d)
 }
@@ -55,7 +60,7 @@ func (s *Starter) decide(ctx context.Context, jobID string, what onejob.Decision
 	if err != nil {
 		return err
 	}
-	what.JobID, what.By, what.Reason, what.Token = job.ID, who.By, who.Reason, uuid.NewString()
+	what.JobID, what.By, what.Reason, what.Token, what.Uncertified = job.ID, who.By, who.Reason, uuid.NewString(), who.Uncertified
 	if err := what.Check(s.catalog); err != nil {
 		return err
 	}
@@ -67,7 +72,7 @@ func (s *Starter) decide(ctx context.Context, jobID string, what onejob.Decision
 		}
 		unasked = err
 	}
-	if _, err := s.store.Decide(ctx, what); err != nil {
+	if _, err := s.store.Decide(ctx, what, s.catalog); err != nil {
 		return err
 	}
 	if unasked != nil {

@@ -23,6 +23,7 @@ type Metrics struct {
 	listening  *prometheus.GaugeVec   // by provider; of this worker
 	circuits   *prometheus.GaugeVec   // by provider; of the whole database
 	races      *prometheus.CounterVec // by provider of the loser
+	suspended  *prometheus.CounterVec // by provider
 	duplicates prometheus.Counter
 	launches   prometheus.Counter
 	messages   messageMetrics
@@ -43,6 +44,8 @@ func NewMetrics() *Metrics {
 			Help: "1: the provider is not called; 0.5: one attempt every 30 s at most tries. A provider that is called has no value."}, []string{"provider"}),
 		races: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "onejob_races_lost_total",
 			Help: "Results discarded because another had won, the job was closed or the attempt given up."}, []string{"provider"}),
+		suspended: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "onejob_certificates_suspended_total",
+			Help: "Times that this worker suspended a provider's certificate, because its replies broke the contract."}, []string{"provider"}),
 		duplicates: prometheus.NewCounter(prometheus.CounterOpts{Name: "onejob_duplicates_answered_total",
 			Help: "Submits at this process that found their job there already."}),
 		launches: prometheus.NewCounter(prometheus.CounterOpts{Name: "onejob_reconciler_launches_total",
@@ -52,7 +55,7 @@ func NewMetrics() *Metrics {
 	}
 	m.registry.MustRegister(m.messages.collectors()...)
 	m.registry.MustRegister(m.audits)
-	m.registry.MustRegister(m.attempts, m.unknown, m.listening, m.circuits, m.races, m.duplicates, m.launches,
+	m.registry.MustRegister(m.attempts, m.unknown, m.listening, m.circuits, m.races, m.suspended, m.duplicates, m.launches,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -78,6 +81,11 @@ func (m *Metrics) AttemptBecame(provider string, state onejob.AttemptState, reas
 
 // RaceLost implements [activities.Observer].
 func (m *Metrics) RaceLost(provider string) { m.races.WithLabelValues(provider).Inc() }
+
+// CertificateSuspended implements [activities.Observer].
+func (m *Metrics) CertificateSuspended(provider string) {
+	m.suspended.WithLabelValues(provider).Inc()
+}
 
 // DuplicateAnswered implements [activities.Observer].
 func (m *Metrics) DuplicateAnswered() { m.duplicates.Inc() }

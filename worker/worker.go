@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"net/http"
 	"slices"
 	"sync"
@@ -17,6 +18,7 @@ import (
 	"github.com/onejob/onejob"
 	"github.com/onejob/onejob/activities"
 	"github.com/onejob/onejob/callbacks"
+	"github.com/onejob/onejob/contract"
 	"github.com/onejob/onejob/messages"
 	"github.com/onejob/onejob/postgres"
 	"github.com/onejob/onejob/provider"
@@ -31,6 +33,7 @@ type Config struct {
 	Namespace        string // of the client
 	Providers        *provider.Registry
 	Kinds            map[string]onejob.Kind
+	Contracts        map[string]*contract.Contract // of the kinds that have one, by kind
 	Limits           onejob.Limits
 	Prices           []onejob.Price      // stored before the first job, where they differ; see [postgres.Store.ImportPrices]
 	CallbackURL      string              // base URL at which providers reach [Worker.Callbacks]; empty: they do not
@@ -100,6 +103,9 @@ func New(config Config, options ...Option) (*Worker, error) {
 	if len(config.Providers.Names()) == 0 {
 		return nil, onejob.Errorf(onejob.CodeMisconfigured, "no provider is configured: name one in onejob.yaml, or pass worker.WithProvider")
 	}
+	if err := config.checkContracts(); err != nil {
+		return nil, err
+	}
 	if err := messages.Check(config.consumers()); err != nil {
 		return nil, err
 	}
@@ -116,6 +122,20 @@ func New(config Config, options ...Option) (*Worker, error) {
 		return nil, err
 	}
 	return w, nil
+}
+
+// checkContracts refuses a contract that is not its kind's.
+func (c Config) checkContracts() error {
+	for name, its := range c.Contracts {
+		kind, ok := c.Kinds[name]
+		if err := its.CheckKind(name, kind.SideEffects); err != nil {
+			return onejob.Errorf(onejob.CodeMisconfigured, "contract %s: %w", its.File, err)
+		}
+		if !ok {
+			return onejob.Errorf(onejob.CodeMisconfigured, "contract %s is of kind %q, which is not configured: add it to the kinds", its.File, name)
+		}
+	}
+	return nil
 }
 
 func (c Config) orDefault() Config {
@@ -194,6 +214,7 @@ func (w *Worker) activities(slots *attemptSlots) *activities.Activities {
 		Store:     w.config.Store,
 		Providers: w.config.Providers,
 		Catalog:   w.Catalog(),
+		Contracts: w.config.Contracts,
 		Tell:      w.runs,
 		Observer:  w.config.Metrics,
 		Listening: slots,
@@ -210,14 +231,20 @@ func (w *Worker) activities(slots *attemptSlots) *activities.Activities {
 func (w *Worker) Catalog() onejob.Catalog { return w.config.catalog() }
 
 func (c Config) catalog() onejob.Catalog {
-	return onejob.Catalog{Kinds: c.Kinds, Providers: c.Providers.Defaults(), Limits: c.Limits}
+	kinds := maps.Clone(c.Kinds)
+	for name, its := range c.Contracts {
+		kind := kinds[name]
+		kind.Contract = its.Known()
+		kinds[name] = kind
+	}
+	return onejob.Catalog{Kinds: kinds, Providers: c.Providers.Defaults(), Limits: c.Limits}
 }
 
 // Callbacks returns the handler of the providers' callbacks, for a server that they reach
 // at [Config.CallbackURL].
 func (w *Worker) Callbacks() http.Handler {
 	return callbacks.New(callbacks.Options{
-		Store: w.config.Store, Providers: w.config.Providers, Limits: w.config.Limits, Tell: w.runs,
+		Store: w.config.Store, Providers: w.config.Providers, Limits: w.config.Limits, Judge: w.activities(w.slots).Judge(), Tell: w.runs,
 		Observer: w.config.Metrics, Logger: w.config.Logger,
 	})
 }

@@ -30,9 +30,10 @@ type JobDecision struct {
 
 // AttemptRequest is the payload of the update start-attempt.
 type AttemptRequest struct {
-	Provider string `json:"provider"`
-	Reason   string `json:"reason,omitempty"`
-	By       string `json:"by,omitempty"`
+	Provider    string `json:"provider"`
+	Uncertified bool   `json:"uncertified,omitempty"` // although it may have no certificate for the contract of the job's kind
+	Reason      string `json:"reason,omitempty"`
+	By          string `json:"by,omitempty"`
 }
 
 // SubmitReply is what the update submit returns.
@@ -62,9 +63,9 @@ func (j *jobRun) setHandlers(ctx workflow.Context) error {
 
 func (j *jobRun) setDecisionHandlers(ctx workflow.Context) error {
 	if err := workflow.SetUpdateHandlerWithOptions(ctx, UpdateStartAttempt, func(ctx workflow.Context, r AttemptRequest) (onejob.Progress, error) {
-		return j.decide(ctx, onejob.Decision{Action: onejob.DecideStartAttempt, Provider: r.Provider, By: r.By, Reason: r.Reason})
+		return j.decide(ctx, onejob.Decision{Action: onejob.DecideStartAttempt, Provider: r.Provider, Uncertified: r.Uncertified, By: r.By, Reason: r.Reason})
 	}, workflow.UpdateHandlerOptions{
-		Description: `Ask for a new attempt: {"provider":"…"}; refused while one is unresolved`,
+		Description: `Ask for a new attempt: {"provider":"…"}; refused while one is unresolved, and for a provider without a certificate unless "uncertified":true`,
 		Validator:   func(AttemptRequest) error { return j.refuseWhileUnresolved() },
 	}); err != nil {
 		return err

@@ -38,6 +38,8 @@ func (w *Workflows) Job(ctx workflow.Context, input json.RawMessage) (onejob.Out
 			err = j.wait(ctx, step)
 		case onejob.ActionComplete:
 			err = j.complete(ctx, step.Number)
+		case onejob.ActionHold:
+			err = j.hold(ctx)
 		case onejob.ActionFail:
 			err = j.fail(ctx)
 		case onejob.ActionEnd:

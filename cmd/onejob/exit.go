@@ -27,6 +27,7 @@ var exitCodes = map[onejob.Code]int{
 	onejob.CodeAttemptUnresolved: 6,
 	onejob.CodeNothingToResolve:  6,
 	onejob.CodeJobClosed:         6,
+	onejob.CodeNotCertified:      6,
 	onejob.CodeBudgetExceeded:    7,
 	onejob.CodeServerUnreachable: 8,
 	onejob.CodeIdentityMismatch:  exitFailed,

@@ -66,12 +66,14 @@ func newJobCancel() *cobra.Command {
 func newJobAttempt() *cobra.Command {
 	var who decisionFlags
 	var provider string
+	var uncertified bool
 	cmd := &cobra.Command{
 		Use:   "attempt JOB --provider P",
 		Short: "Ask for a new attempt of a job; refused while one is unresolved",
 		Args:  cobra.ExactArgs(1),
 	}
 	cmd.Flags().StringVar(&provider, "provider", "", "where to try")
+	cmd.Flags().BoolVar(&uncertified, "uncertified", false, "try there although the provider has no certificate for the contract of the job's kind; recorded")
 	who.add(cmd)
 	output := outputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -79,7 +81,7 @@ func newJobAttempt() *cobra.Command {
 			return err
 		}
 		return useConfigured(cmd.Context(), func(s *starter.Starter) error {
-			if err := s.StartAttempt(cmd.Context(), args[0], provider, starter.Decision{By: who.by, Reason: who.reason}); err != nil {
+			if err := s.StartAttempt(cmd.Context(), args[0], provider, starter.Decision{By: who.by, Reason: who.reason, Uncertified: uncertified}); err != nil {
 				return err
 			}
 			return getAndPrint(cmd, output, s, args[0])

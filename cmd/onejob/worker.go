@@ -70,9 +70,6 @@ func listen(ctx context.Context, address, flag string) (net.Listener, error) {
 
 // runWorker runs a worker, and answers at its doors, until ctx ends and it has drained.
 func runWorker(ctx context.Context, c *config.Config, doors workerDoors) error {
-	for _, notice := range c.Notices {
-		slog.Warn("configured and not used", "notice", notice)
-	}
 	metrics := worker.NewMetrics()
 	temporalMetrics, err := metrics.Temporal()
 	if err != nil {
@@ -126,6 +123,7 @@ func (c *connection) worker(from *config.Config, metrics *worker.Metrics) (*work
 		Namespace:        c.namespace,
 		Providers:        provider.NewRegistry(providers...),
 		Kinds:            from.Catalog().Kinds,
+		Contracts:        from.Contracts(),
 		Limits:           from.Limits,
 		Prices:           from.Prices,
 		CallbackURL:      from.Worker.CallbackURL,

@@ -77,6 +77,8 @@ type Adapter struct {
 	model  string
 	batch  bool
 
+	version string
+
 	calls   verdict.Judge
 	batches verdict.Judge // of look-ups and cancels of a batch
 	results verdict.Judge // of what a batch that ended holds
@@ -96,7 +98,7 @@ func New(c Config) (*Adapter, error) {
 		return nil, err
 	}
 	a := &Adapter{
-		line: way, client: sdk.NewClient(options(way, c.APIKey)...), model: c.Model, batch: c.API == Batch,
+		line: way, client: sdk.NewClient(options(way, c.APIKey)...), model: c.Model, batch: c.API == Batch, version: VersionOf(c.API),
 		rules: input.Rules{Model: c.Model, Flags: []input.Flag{{Name: "stream", On: c.Stream}}},
 	}
 	a.setJudges(c)

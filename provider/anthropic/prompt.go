@@ -64,8 +64,11 @@ func (a *Adapter) Reply(result json.RawMessage) (provider.Reply, error) {
 }
 
 // Version implements [provider.Prompter].
-func (a *Adapter) Version() string {
-	if a.batch {
+func (a *Adapter) Version() string { return a.version }
+
+// VersionOf returns the version of the adapters that speak the API; empty: [Messages].
+func VersionOf(api string) string {
+	if api == Batch {
 		return batchVersion
 	}
 	return messageVersion

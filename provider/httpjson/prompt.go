@@ -8,8 +8,8 @@ import (
 
 var _ provider.Prompter = (*Adapter)(nil)
 
-// version is raised when [Adapter.Prompted] or [Adapter.Reply] changes.
-const version = "http/1"
+// Version is raised when [Adapter.Prompted] or [Adapter.Reply] changes.
+const Version = "http/1"
 
 // Prompted implements [provider.Prompter]: the provider has its own prompt and takes the
 // input as it is.
@@ -22,4 +22,4 @@ func (a *Adapter) Reply(result json.RawMessage) (provider.Reply, error) {
 }
 
 // Version implements [provider.Prompter].
-func (a *Adapter) Version() string { return version }
+func (a *Adapter) Version() string { return Version }

@@ -37,7 +37,7 @@ func (a *Adapter) chat(c Config) api {
 		sample:  `{"messages":[{"role":"user","content":"Say ok."}]}`,
 		answers: verdict.API{Read: read, Usage: chatCounts.Read},
 
-		prompted: promptChat, reply: chatReply, version: chatVersion,
+		prompted: promptChat, reply: chatReply,
 	}
 }
 

@@ -107,6 +107,7 @@ func New(c Config) (*Adapter, error) {
 	if c.API == Responses {
 		a.api = a.response(c)
 	}
+	a.api.version = VersionOf(c.API)
 	a.judge = verdict.Judge{Limits: way.Limits, Certain: c.Certain, Now: time.Now, NotFoundAfter: c.NotFoundAfter, API: a.api.answers}
 	return a, nil
 }

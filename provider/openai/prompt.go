@@ -32,6 +32,14 @@ func (a *Adapter) Reply(result json.RawMessage) (provider.Reply, error) { return
 // Version implements [provider.Prompter].
 func (a *Adapter) Version() string { return a.api.version }
 
+// VersionOf returns the version of the adapters that speak the API; empty: [Chat].
+func VersionOf(api string) string {
+	if api == Responses {
+		return responseVersion
+	}
+	return chatVersion
+}
+
 type chatMessage struct {
 	Role    string `json:"role"`
 	Content string `json:"content"`

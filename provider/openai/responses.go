@@ -35,7 +35,7 @@ func (a *Adapter) response(c Config) api {
 		asked:   true,
 		sample:  `{"input":"Say ok."}`,
 
-		prompted: promptResponse, reply: responseReply, version: responseVersion,
+		prompted: promptResponse, reply: responseReply,
 	}
 }
 
