@@ -5,22 +5,13 @@ import (
 	"fmt"
 
 	"github.com/onejob/onejob"
+	"github.com/onejob/onejob/certify"
 	"github.com/onejob/onejob/contract"
 	"github.com/onejob/onejob/provider"
 )
 
 // Contracts are the contracts of the kinds of job that have one, by kind.
 type Contracts map[string]*contract.Contract
-
-// promptOf is a contract's prompt for an input, with all that the contract asks a provider
-// for. Certification and jobs ask by the same.
-func promptOf(c *contract.Contract, p contract.Prompt, input json.RawMessage) provider.Prompt {
-	return provider.Prompt{
-		System: p.System, User: p.User, Input: input,
-		Temperature: c.Parameters.Temperature, MaxTokens: c.Parameters.MaxTokens, Seed: c.Parameters.Seed,
-		ResponseFormat: c.Parameters.ResponseFormat, Schema: c.OutputSchema(),
-	}
-}
 
 // known returns what the rows have to know of the contract of a kind, nil if it has none.
 func (e *execution) known(kind string) *onejob.Contract {
@@ -46,5 +37,5 @@ func (e *execution) asked(kind string, input json.RawMessage) (json.RawMessage, 
 	if err != nil {
 		return nil, fmt.Errorf("the input does not fit the contract %s: %w", c.File, err)
 	}
-	return prompter.Prompted(promptOf(c, prompt, input))
+	return prompter.Prompted(certify.PromptOf(c, prompt, input))
 }
