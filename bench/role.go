@@ -37,7 +37,7 @@ type task struct {
 	Rate       float64       `json:"rate,omitempty"` // jobs a second; 0: as fast as it goes
 	Submitters int           `json:"submitters,omitempty"`
 	WarmUp     int           `json:"warm_up,omitempty"` // jobs before those that are measured: new connections and caches cost once
-	For        time.Duration `json:"for,omitempty"` // of a floor: how long
+	For        time.Duration `json:"for,omitempty"`     // of a floor: how long
 	Command    []string      `json:"command,omitempty"`
 	Log        string        `json:"log,omitempty"`
 }
