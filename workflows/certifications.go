@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -19,7 +20,7 @@ const memoRunID = "run_id"
 // Certifications starts and watches certifications. It may be used concurrently.
 type Certifications struct {
 	Client    client.Client
-	TaskQueue string
+	TaskQueue string // default [TaskQueue]
 }
 
 // Start starts the certification, unless one of the same contract and provider is under way. It
@@ -28,7 +29,7 @@ type Certifications struct {
 func (c Certifications) Start(ctx context.Context, in activities.CertificationInput, kind string) (runID string, started bool, err error) {
 	id := onejob.CertificationWorkflowID(in.ContractSHA256, in.Provider)
 	_, err = c.Client.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
-		ID: id, TaskQueue: c.TaskQueue,
+		ID: id, TaskQueue: cmp.Or(c.TaskQueue, TaskQueue),
 		WorkflowIDReusePolicy:                    enumspb.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE,
 		WorkflowExecutionErrorWhenAlreadyStarted: true,
 		Memo:                                     map[string]any{memoRunID: in.RunID},
