@@ -16,6 +16,9 @@ type Decision struct {
 	By     string
 	Reason string
 	Token  string // the same for the same decision told twice
+
+	provider string // of the attempt asked for
+	attempt  int    // that it is about; 0: the unresolved one
 }
 
 // Decide records a checked decision, by one of the methods below, if the job's rows allow
@@ -47,7 +50,7 @@ func (s *Store) decide(ctx context.Context, jobID string, action onejob.Decision
 			return err
 		}
 		var repeated bool
-		if repeated, refusal, err = decidedBefore(ctx, tx, d.Token); err != nil {
+		if repeated, refusal, err = decidedBefore(ctx, tx, jobID, action, d); err != nil {
 			return err
 		}
 		if !repeated {
@@ -61,13 +64,20 @@ func (s *Store) decide(ctx context.Context, jobID string, action onejob.Decision
 	return p, cmp.Or(err, refusal)
 }
 
-// decidedBefore says whether the decision is there already, and how it was refused then.
-func decidedBefore(ctx context.Context, tx pgx.Tx, token string) (repeated bool, refusal error, err error) {
+// decidedBefore says whether the decision is there already, and how it was refused then. A token
+// that another decision has is an [onejob.ErrConflict].
+func decidedBefore(ctx context.Context, tx pgx.Tx, jobID string, action onejob.DecisionAction, d Decision) (repeated bool, refusal error, err error) {
 	var code *onejob.Code
 	var why *string
-	err = tx.QueryRow(ctx, `SELECT refused, refusal FROM decisions WHERE token = $1`, token).Scan(&code, &why)
+	var same bool
+	err = tx.QueryRow(ctx, `
+		SELECT refused, refusal, job_id = $2 AND action = $3 AND ($4 = '' OR provider IS NULL OR provider = $4) AND ($5 = 0 OR attempt IS NULL OR attempt = $5)
+		FROM decisions WHERE token = $1`, d.Token, jobID, action, d.provider, d.attempt).Scan(&code, &why, &same)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return false, nil, nil
+	}
+	if err == nil && !same {
+		return false, nil, onejob.Errorf(onejob.CodeConflict, "the token belongs to another decision: use a new key for a new decision")
 	}
 	if code != nil {
 		refusal = onejob.Errorf(*code, "%s", orZero(why))
@@ -81,8 +91,8 @@ func logRefusal(ctx context.Context, tx pgx.Tx, jobID string, action onejob.Deci
 	case onejob.CodeAttemptUnresolved, onejob.CodeNothingToResolve, onejob.CodeJobClosed, onejob.CodeNotFound,
 		onejob.CodeBudgetExceeded, onejob.CodeInvalidRequest:
 		_, err := tx.Exec(ctx, `
-			INSERT INTO decisions (job_id, action, decided_by, reason, token, refused, refusal) VALUES ($1, $2, $3, $4, $5, $6, $7)`,
-			jobID, action, d.By, d.Reason, d.Token, code, refusal.Error())
+			INSERT INTO decisions (job_id, action, provider, decided_by, reason, token, refused, refusal) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
+			jobID, action, nullable(d.provider), d.By, d.Reason, d.Token, code, refusal.Error())
 		return err
 	}
 	return refusal
@@ -102,6 +112,7 @@ func logDecision(ctx context.Context, tx pgx.Tx, jobID string, action onejob.Dec
 // into the budget any more. Where the job reserved in another currency than the provider is
 // priced in, or than its owner's budget is in by now, it is an [onejob.ErrInvalidRequest].
 func (s *Store) RequestAttemptIfNoneLives(ctx context.Context, jobID, provider string, d Decision) (onejob.Progress, error) {
+	d.provider = provider
 	return s.decide(ctx, jobID, onejob.DecideStartAttempt, d, func(tx pgx.Tx, job lockedJob) error {
 		if job.Status == onejob.StatusSucceeded || job.Status == onejob.StatusCancelled {
 			return onejob.Errorf(onejob.CodeJobClosed, "job %s is %s: submit a new intention under a new key", jobID, job.Status)
@@ -221,6 +232,7 @@ func (s *Store) ResolveAttemptIfLive(ctx context.Context, jobID string, number i
 }
 
 func (s *Store) resolve(ctx context.Context, jobID string, number int, action onejob.DecisionAction, o Outcome, d Decision) (onejob.Progress, error) {
+	d.attempt = number
 	return s.decide(ctx, jobID, action, d, func(tx pgx.Tx, job lockedJob) error {
 		a, err := unresolvedAttempt(ctx, tx, jobID, number)
 		if err != nil {

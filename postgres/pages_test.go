@@ -74,6 +74,7 @@ func TestPageLooksAtABoundedNumberOfJobs(t *testing.T) {
 	for _, sql := range []string{`ANALYZE jobs`, `SELECT pg_stat_reset()`} {
 		r.exec(t, sql)
 	}
+	r.store.Close()
 	watched := r.through(t, r.url)
 	f := postgres.Filter{Owner: rare.Owner, Labels: rare.Labels, Limit: 10}
 	page, err := watched.store.JobsPage(t.Context(), f)
@@ -88,7 +89,7 @@ func TestPageLooksAtABoundedNumberOfJobs(t *testing.T) {
 	if n := r.count(t, `SELECT seq_scan::int FROM pg_stat_user_tables WHERE relname = 'jobs'`); n > 0 {
 		t.Errorf("it read the whole table %d times", n)
 	}
-	jobs, err := r.store.Jobs(t.Context(), f)
+	jobs, err := r.through(t, r.url).store.Jobs(t.Context(), f)
 	if err != nil || len(jobs) != 1 || jobs[0].ID != rare.ID {
 		t.Errorf("all pages together have %d jobs, %v", len(jobs), err)
 	}

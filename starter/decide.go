@@ -1,6 +1,7 @@
 package starter
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"time"
@@ -15,6 +16,7 @@ import (
 type Decision struct {
 	By     string // who decides; required
 	Reason string
+	Token  string // the same for the same decision told twice; empty: it is told once
 }
 
 // StartAttempt asks for a new attempt of the job on the provider: the fallback button. A
@@ -55,7 +57,7 @@ func (s *Starter) decide(ctx context.Context, jobID string, what onejob.Decision
 	if err != nil {
 		return err
 	}
-	what.JobID, what.By, what.Reason, what.Token = job.ID, who.By, who.Reason, uuid.NewString()
+	what.JobID, what.By, what.Reason, what.Token = job.ID, who.By, who.Reason, cmp.Or(who.Token, uuid.NewString())
 	if err := what.Check(s.catalog); err != nil {
 		return err
 	}
