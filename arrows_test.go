@@ -23,6 +23,7 @@ var mayImport = map[string][]string{
 	"callbacks":  {"", "provider", "postgres", "activities"},
 	"webhooks":   {"", "provider", "messages", "postgres"},
 	"worker":     {"", "provider", "messages", "postgres", "activities", "callbacks", "webhooks", "workflows"},
+	"api":        {"", "messages", "postgres", "starter", "webhooks"},
 	"config":     {"", "provider", "internal"},
 	"contract":   {"", "internal"},
 	"internal":   {""},
