@@ -53,11 +53,11 @@ type resolution struct {
 }
 
 type attemptInput struct {
-	jobInput
+	JobPath
 	Attempt int `path:"attempt" minimum:"1" maximum:"1000000" doc:"The attempt's number." example:"1"`
 }
 
-func (d *Door) startAttempt(ctx context.Context, in *jobInput) (*jobOutput, error) {
+func (d *Door) startAttempt(ctx context.Context, in *JobPath) (*jobOutput, error) {
 	var asked attemptRequest
 	return d.decide(ctx, in.Job, keyRequired, &asked, func(id string, by starter.Decision) error {
 		by.Reason = asked.Reason
@@ -81,7 +81,7 @@ func (d *Door) resolveAttempt(ctx context.Context, in *attemptInput) (*jobOutput
 	})
 }
 
-func (d *Door) cancelJob(ctx context.Context, in *jobInput) (*jobOutput, error) {
+func (d *Door) cancelJob(ctx context.Context, in *JobPath) (*jobOutput, error) {
 	var why giveUp
 	return d.decide(ctx, in.Job, keyOptional, &why, func(id string, by starter.Decision) error {
 		by.Reason = why.Reason

@@ -28,7 +28,7 @@ func (d *Door) addEvents() {
 }
 
 type followInput struct {
-	jobInput
+	JobPath
 	LastEventID string `header:"Last-Event-ID" doc:"The id of the last event that was read." example:"0-running-s"`
 }
 

@@ -131,12 +131,14 @@ func (j job) exactly() ([]byte, error) {
 
 type jobOutput struct{ Body job }
 
-type jobInput struct {
+// JobPath is the path of a job's routes. It is exported for huma, which reads no other part of a
+// struct.
+type JobPath struct {
 	Job string `path:"job" doc:"The job's id." example:"01993b2e-7a1c-7c55-9d5b-0b8a4f7a1e11"`
 }
 
 type getJobInput struct {
-	jobInput
+	JobPath
 	Wait string `query:"wait" doc:"How long to wait for the job's end, as Go writes it: up to 2m. Default: not at all." example:"30s"`
 }
 

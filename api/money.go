@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"strconv"
 	"time"
@@ -24,14 +25,15 @@ func (d *Door) addMoney() {
 	}, d.ledger)
 }
 
-type windowInput struct {
+// Window is whose things are asked for, and of which days. It is exported as [JobPath] is.
+type Window struct {
 	Owner string `query:"owner" doc:"Whose; for operators. Default: the token's."`
 	From  string `query:"from" doc:"The first day, by UTC, like 2026-11-01."`
 	To    string `query:"to" doc:"The last day, which is included."`
 }
 
 // window returns whose things are asked for, and of which days.
-func (in windowInput) window(p Principal) (owner string, first, last time.Time, err error) {
+func (in Window) window(p Principal) (owner string, first, last time.Time, err error) {
 	if owner, err = ownerToRead(p, in.Owner); err != nil {
 		return "", first, last, err
 	}
@@ -53,7 +55,7 @@ func readDay(name, text string) (day time.Time, err error) {
 }
 
 type usageInput struct {
-	windowInput
+	Window
 	By string `query:"by" enum:"day,model,kind" default:"day" doc:"What the rows are of."`
 }
 
@@ -78,7 +80,7 @@ type ownerInput struct {
 type account struct {
 	Owner    string             `json:"owner"`
 	Balances []postgres.Balance `json:"balances" doc:"One for each currency that the owner ever had entries in."`
-	Budget   postgres.Budget    `json:"budget" doc:"Of this month, by UTC."`
+	Budget   *postgres.Budget   `json:"budget" doc:"Of this month, by UTC; null: nothing limits what the owner spends."`
 }
 
 type accountOutput struct{ Body account }
@@ -92,12 +94,17 @@ func (d *Door) balance(ctx context.Context, in *ownerInput) (*accountOutput, err
 	if err != nil {
 		return nil, err
 	}
+	out := &accountOutput{account{Owner: owner, Balances: append([]postgres.Balance{}, balances...)}}
 	budget, err := d.options.Store.Budget(ctx, owner, "")
-	return &accountOutput{account{Owner: owner, Balances: append([]postgres.Balance{}, balances...), Budget: budget}}, err
+	if errors.Is(err, onejob.ErrNotFound) {
+		return out, nil
+	}
+	out.Body.Budget = &budget
+	return out, err
 }
 
 type ledgerInput struct {
-	windowInput
+	Window
 	Kind   string `query:"kind" enum:"charge,cost,credit,topup"`
 	Cursor int64  `query:"cursor" minimum:"1" doc:"The member next of the page before."`
 	Limit  int    `query:"limit" minimum:"1" maximum:"1000" default:"100"`

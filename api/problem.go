@@ -161,7 +161,7 @@ func foundByHuma(status int, message string, causes ...error) huma.StatusError {
 	var lines []string
 	for _, cause := range causes {
 		if d, ok := errors.AsType[*huma.ErrorDetail](cause); ok {
-			lines = append(lines, fmt.Sprintf("%s %s: %s", d.Location, onejob.Shorten(fmt.Sprintf("%q", fmt.Sprint(d.Value)), 100), d.Message))
+			lines = append(lines, place(d)+": "+d.Message)
 		} else if cause != nil {
 			lines = append(lines, cause.Error())
 		}
@@ -170,4 +170,12 @@ func foundByHuma(status int, message string, causes ...error) huma.StatusError {
 		lines = []string{message}
 	}
 	return newProblem(t, "%s", onejob.Shorten(strings.Join(lines, "; "), 1000))
+}
+
+// place is where huma found something wrong, and with which value.
+func place(d *huma.ErrorDetail) string {
+	if d.Value == nil || d.Value == "" {
+		return d.Location
+	}
+	return d.Location + " " + onejob.Shorten(fmt.Sprintf("%q", fmt.Sprint(d.Value)), 100)
 }

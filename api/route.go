@@ -53,6 +53,20 @@ func add[I, O any](d *Door, r route, handle func(context.Context, *I) (*O, error
 		}
 		return out, nil
 	})
+	if r.body != nil {
+		d.describeBody(r)
+	}
+}
+
+// describeBody adds the body to the document. Huma is told of it after it has made the handler,
+// which would read it otherwise: readBody has done so.
+func (d *Door) describeBody(r route) {
+	schema := d.api.OpenAPI().Components.Schemas.Schema(reflect.TypeOf(r.body), true, "")
+	for _, op := range operationsOf(d.api.OpenAPI().Paths[r.path]) {
+		if op.OperationID == r.id {
+			op.RequestBody = &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{"application/json": {Schema: schema, Example: r.example}}}
+		}
+	}
 }
 
 // operation is the route in huma's words.
@@ -75,8 +89,6 @@ func (d *Door) operation(r route) huma.Operation {
 	}
 	if r.body != nil {
 		op.Metadata[mostBody] = max(r.most, mostSmallBody)
-		schema := d.api.OpenAPI().Components.Schemas.Schema(reflect.TypeOf(r.body), true, "")
-		op.RequestBody = &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{"application/json": {Schema: schema, Example: r.example}}}
 		r.problems = append(r.problems, requestTimeout, tooLarge, unsupportedMedia)
 	}
 	d.describeProblems(&op, r.problems)

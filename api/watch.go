@@ -75,6 +75,13 @@ func (w *watcher) watch(jobID string) (*watch, error) {
 	return one, nil
 }
 
+// Waiting returns how many requests wait at this door for a job to change.
+func (d *Door) Waiting() int {
+	d.watcher.mu.Lock()
+	defer d.watcher.mu.Unlock()
+	return d.watcher.watches
+}
+
 func (w *watcher) end(jobID string, one *watch) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
