@@ -237,7 +237,12 @@ func (d *Door) admitted(ctx context.Context, op *huma.Operation) (err error) {
 		return newProblem(forbidden, "this needs the role %s, and the token has %s", least, x.principal.Role)
 	}
 	if most, ok := op.Metadata[mostBody].(int); ok {
-		return d.readBody(x, most)
+		if err := d.readBody(x, most); err != nil {
+			return err
+		}
+	} else if x.request.ContentLength != 0 {
+		return nil // what nobody reads has its time still
 	}
-	return nil
+	// All of the request is here. Past its time its context would end, whoever works on it.
+	return x.control.SetReadDeadline(time.Time{})
 }

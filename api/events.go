@@ -95,10 +95,7 @@ type stream struct {
 func (s *stream) begin() error {
 	h := s.writer.Header()
 	h.Set("Content-Type", "text/event-stream")
-	h.Set("X-Accel-Buffering", "no")                               // of nginx
-	if err := s.control.SetReadDeadline(time.Time{}); err != nil { // it would end the context
-		return err
-	}
+	h.Set("X-Accel-Buffering", "no") // of nginx
 	s.writer.WriteHeader(http.StatusOK)
 	return s.write([]byte("retry: 1000\n\n"))
 }

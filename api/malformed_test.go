@@ -99,7 +99,7 @@ func TestMalformedRequestsAreRefusedAndTheDoorGoesOn(t *testing.T) {
 		"a deep input":                      {submit(`{"kind": "ticket", "provider": "primary", "input": ` + strings.Repeat("[", 300) + strings.Repeat("]", 300) + `}`), []int{400}, "invalid-request"},
 		"a bottomless input":                {submit(`{"kind": "ticket", "provider": "primary", "input": ` + deep + `}`), []int{400}, "invalid-request"},
 		"a number of a megabyte":            {submit(`{"kind": "ticket", "provider": "primary", "input": 1e` + strings.Repeat("9", 1000) + `}`), []int{400}, "invalid-request"},
-		"an input over the limit":           {submit(`{"kind": "ticket", "provider": "primary", "input": "` + strings.Repeat("a", 1<<20) + `"}`), []int{400}, "invalid-request"},
+		"an input over the limit":           {submit(`{"kind": "ticket", "provider": "primary", "input": "` + strings.Repeat("a", 2<<20) + `"}`), []int{413}, "too-large"},
 		"an unknown method":                 {[]string{"BREW /v1/jobs HTTP/1.1\r\nHost: door\r\n\r\n"}, []int{405}, "method-not-allowed"},
 		"an unknown path":                   {[]string{"GET /v2/jobs HTTP/1.1\r\nHost: door\r\n\r\n"}, []int{404}, "not-found"},
 		"a path with a NUL":                 {[]string{"GET /v1/jobs/%00 HTTP/1.1\r\nHost: door\r\nAuthorization: Bearer " + r.token + "\r\n\r\n"}, []int{404}, "not-found"},

@@ -49,10 +49,11 @@ func newIssuer(o OIDC) *issuer {
 
 // principal returns whom the token names, if its signature, issuer, audience and times hold.
 func (i *issuer) principal(ctx context.Context, text string) (Principal, error) {
-	token, err := i.verifier.Verify(ctx, text)
+	var lacking error // the verifier keeps the text of it only
+	token, err := i.verifier.Verify(context.WithValue(ctx, lackingKey{}, &lacking), text)
 	switch {
-	case errors.Is(err, errNoKeys):
-		return Principal{}, onejob.Errorf(onejob.CodeServerUnreachable, "the keys of %s cannot be fetched: %w", i.Issuer, err)
+	case lacking != nil:
+		return Principal{}, onejob.Errorf(onejob.CodeServerUnreachable, "the keys of %s cannot be fetched: %w", i.Issuer, lacking)
 	case err != nil:
 		return Principal{}, noToken("the token is not one of the configured issuer for this audience and time")
 	}
@@ -93,6 +94,9 @@ const (
 
 var errNoKeys = errors.New("no keys")
 
+// lackingKey is where a context holds who wants to know that there are no keys.
+type lackingKey struct{}
+
 // keySet holds an issuer's keys. They are fetched again when they are old or a token names one
 // that is not there, and never more often than every 30 s, so that strangers' tokens cannot make us
 // ask the issuer.
@@ -121,6 +125,9 @@ func (s *keySet) VerifySignature(ctx context.Context, text string) ([]byte, erro
 	kid := signed.Signatures[0].Header.KeyID
 	keys, err := s.named(ctx, kid)
 	if err != nil {
+		if lacking, ok := ctx.Value(lackingKey{}).(*error); ok {
+			*lacking = err
+		}
 		return nil, err
 	}
 	for i := range keys {

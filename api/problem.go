@@ -49,8 +49,7 @@ var (
 	internal           = ProblemType{"internal", http.StatusInternalServerError, "A defect of onejob"}
 	misconfigured      = ProblemType{"misconfigured", http.StatusInternalServerError, "A server lacks what onejob needs"}
 	unavailable        = ProblemType{"unavailable", http.StatusServiceUnavailable, "Not now: send it again, with the same key"}
-	headersTooLarge    = ProblemType{"headers-too-large", http.StatusRequestHeaderFieldsTooLarge, "The headers are too long"}
-	problemsInOrder    = []ProblemType{invalidRequest, keyMissing, keyInvalid, unauthorized, budgetExceeded, forbidden, notFound, methodNotAllowed, requestTimeout, conflict, attemptUnresolved, nothingToResolve, jobClosed, tooLarge, unsupportedMedia, rateLimited, headersTooLarge, internal, misconfigured, receiverFailed, unavailable}
+	problemsInOrder    = []ProblemType{invalidRequest, keyMissing, keyInvalid, unauthorized, budgetExceeded, forbidden, notFound, methodNotAllowed, requestTimeout, conflict, attemptUnresolved, nothingToResolve, jobClosed, tooLarge, unsupportedMedia, rateLimited, internal, misconfigured, receiverFailed, unavailable}
 	problemsOfTheCodes = map[onejob.Code]ProblemType{
 		onejob.CodeInvalidRequest:    invalidRequest,
 		onejob.CodeConflict:          conflict,

@@ -53,19 +53,24 @@ func add[I, O any](d *Door, r route, handle func(context.Context, *I) (*O, error
 		}
 		return out, nil
 	})
-	if r.body != nil {
-		d.describeBody(r)
+	for _, op := range operationsOf(d.api.OpenAPI().Paths[r.path]) {
+		if op.OperationID == r.id {
+			d.complete(op, r)
+		}
 	}
 }
 
-// describeBody adds the body to the document. Huma is told of it after it has made the handler,
-// which would read it otherwise: readBody has done so.
-func (d *Door) describeBody(r route) {
-	schema := d.api.OpenAPI().Components.Schemas.Schema(reflect.TypeOf(r.body), true, "")
-	for _, op := range operationsOf(d.api.OpenAPI().Paths[r.path]) {
-		if op.OperationID == r.id {
-			op.RequestBody = &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{"application/json": {Schema: schema, Example: r.example}}}
-		}
+// complete adds the body to the document, and the second status. Huma is told of the body after it
+// has made the handler, which would read it otherwise: readBody has done so.
+func (d *Door) complete(op *huma.Operation, r route) {
+	if r.body != nil {
+		schema := d.api.OpenAPI().Components.Schemas.Schema(reflect.TypeOf(r.body), true, "")
+		op.RequestBody = &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{"application/json": {Schema: schema, Example: r.example}}}
+	}
+	if r.also != 0 {
+		same := *op.Responses[fmt.Sprint(r.status)]
+		same.Description = "The same again: " + http.StatusText(r.also)
+		op.Responses[fmt.Sprint(r.also)] = &same
 	}
 }
 

@@ -55,8 +55,7 @@ func (d *Door) stop(ctx context.Context, server *http.Server) {
 	}
 }
 
-// patiently gives an answer that much time beside what every answer has, and lets the client be
-// silent for as long: the deadline of a request's bytes would otherwise end its context.
+// patiently gives an answer that much time beside what every answer has.
 func (x *exchange) patiently(more time.Duration, t Timeouts) error {
-	return errors.Join(x.control.SetReadDeadline(time.Time{}), x.control.SetWriteDeadline(time.Now().Add(more+t.Write)))
+	return x.control.SetWriteDeadline(time.Now().Add(more + t.Write))
 }

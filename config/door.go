@@ -10,7 +10,7 @@ type Door struct {
 	PerSecond  float64 // requests of one token; 0: the door's default
 	Burst      int     // of them at once; 0: the door's default
 	OIDC       *OIDC   // nil: onejob's own tokens only
-	DeriveKeys bool    // a vendor's request without a key gets one from its bytes
+	DeriveKeys bool    // a vendor's request without a key gets one from its content
 	OpenAI     *VendorDoor
 	Anthropic  *VendorDoor
 }
