@@ -35,6 +35,7 @@ func (d *Door) description() huma.Config {
 				{Name: "Decisions", Description: "What people decide about a job. Who decided, when and why is recorded."},
 				{Name: "Money", Description: "Amounts are strings of decimal digits, exact."},
 				{Name: "Webhooks", Description: "Where an owner is told of its jobs."},
+				{Name: "Vendors", Description: "What clients of other APIs speak already, where it is configured."},
 			},
 		},
 		Formats: map[string]huma.Format{"application/json": json, "json": json},

@@ -29,11 +29,18 @@ type Options struct {
 	Callbacks http.Handler // of the providers; nil: they are not heard here
 	Pages     http.Handler // what people look at, under every path that is none of the door's; nil: none
 	OIDC      *OIDC        // nil: onejob's own tokens only
-	Rate      Rate
-	Timeouts  Timeouts
-	Waiting   int    // default 10000; long polls and streams at once
-	Version   string // of the program, in the OpenAPI document
-	Logger    *slog.Logger
+	OpenAI    *VendorDoor  // which job a request in OpenAI's format is; nil: none is taken
+	Anthropic *VendorDoor  // the same of Anthropic's
+
+	Models     map[string]string // of the providers that have one
+	DeriveKeys bool              // a vendor's request without a key gets one from its content
+	VendorWait time.Duration     // default 9 min; for the end of a vendor's request's job
+
+	Rate     Rate
+	Timeouts Timeouts
+	Waiting  int    // default 10000; long polls and streams at once
+	Version  string // of the program, in the OpenAPI document
+	Logger   *slog.Logger
 }
 
 // Timeouts bound what clients and servers may take.
@@ -95,6 +102,7 @@ func New(o Options) *Door {
 	d.addEvents()
 	d.addMoney()
 	d.addWebhooks()
+	d.addVendors()
 	d.addPublic()
 	return d
 }
@@ -218,8 +226,7 @@ func (w *unsent) WriteHeader(status int)      { w.status = status }
 // body that can be taken.
 func (d *Door) admit(ctx huma.Context, next func(huma.Context)) {
 	if err := d.admitted(ctx.Context(), ctx.Operation()); err != nil {
-		_, w := humago.Unwrap(ctx)
-		problemOf(d.options.Logger, err).write(w)
+		d.turnAway(ctx, err)
 		return
 	}
 	next(ctx)
@@ -227,7 +234,11 @@ func (d *Door) admit(ctx huma.Context, next func(huma.Context)) {
 
 func (d *Door) admitted(ctx context.Context, op *huma.Operation) (err error) {
 	x := exchangeOf(ctx)
-	if x.principal, err = d.authenticate(ctx, x.request.Header); err != nil {
+	credentials := x.request.Header
+	if v := vendorOf(op); v != nil {
+		credentials = v.credentials(credentials)
+	}
+	if x.principal, err = d.authenticate(ctx, credentials); err != nil {
 		return err
 	}
 	if wait, ok := d.rates.take(x.principal.ID, time.Now()); !ok {

@@ -61,7 +61,7 @@ func (d *Door) follow(ctx context.Context, in *followInput) (*huma.StreamRespons
 
 // tell tells the job's events until it is closed, its client is gone or the door stops.
 func (d *Door) tell(ctx context.Context, s *stream, jobID string, at position, changes *watch) error {
-	if err := s.begin(); err != nil {
+	if err := s.begin("retry: 1000\n\n"); err != nil {
 		return err
 	}
 	ping := time.NewTicker(d.options.Timeouts.Ping)
@@ -80,7 +80,7 @@ func (d *Door) tell(ctx context.Context, s *stream, jobID string, at position, c
 		if found.Status.Closed() {
 			return nil
 		}
-		if err := s.wait(ctx, changes.changed, ping.C, d.draining); err != nil {
+		if err := s.wait(ctx, changes.changed, nil, ping.C, d.draining); err != nil {
 			return ignoreEnd(err)
 		}
 	}
@@ -92,12 +92,13 @@ type stream struct {
 	patience time.Duration // of a write
 }
 
-func (s *stream) begin() error {
+// begin sends the head of the answer and the first text.
+func (s *stream) begin(text string) error {
 	h := s.writer.Header()
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("X-Accel-Buffering", "no") // of nginx
 	s.writer.WriteHeader(http.StatusOK)
-	return s.write([]byte("retry: 1000\n\n"))
+	return s.write([]byte(text))
 }
 
 func (s *stream) event(e event) error {
@@ -129,8 +130,8 @@ func ignoreEnd(err error) error {
 }
 
 // wait waits for a change, and writes a comment now and then, which finds out whether the client
-// is still there.
-func (s *stream) wait(ctx context.Context, changed <-chan struct{}, ping <-chan time.Time, draining <-chan struct{}) error {
+// is still there. It returns errEnd when there is nothing more to wait for.
+func (s *stream) wait(ctx context.Context, changed <-chan struct{}, over, ping <-chan time.Time, draining <-chan struct{}) error {
 	for {
 		select {
 		case <-changed:
@@ -140,6 +141,8 @@ func (s *stream) wait(ctx context.Context, changed <-chan struct{}, ping <-chan 
 				return err
 			}
 		case <-ctx.Done():
+			return errEnd
+		case <-over:
 			return errEnd
 		case <-draining:
 			return errEnd

@@ -4,10 +4,13 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -18,11 +21,11 @@ import (
 
 	"github.com/onejob/onejob"
 	"github.com/onejob/onejob/api"
+	"github.com/onejob/onejob/config"
 	"github.com/onejob/onejob/dev/testservers"
 	"github.com/onejob/onejob/postgres"
 	"github.com/onejob/onejob/postgres/pgtest"
 	"github.com/onejob/onejob/provider"
-	"github.com/onejob/onejob/provider/httpjson"
 	"github.com/onejob/onejob/simulator"
 	"github.com/onejob/onejob/starter"
 	"github.com/onejob/onejob/webhooks"
@@ -78,15 +81,28 @@ func newRigOn(t *testing.T, temporalAddress string, change ...func(*api.Options)
 	return r
 }
 
-var catalog = onejob.Catalog{
-	Kinds: map[string]onejob.Kind{"ticket": {SideEffects: true}},
-	Providers: map[string]onejob.ProviderDefaults{
-		"primary": {Timeout: 10 * time.Second, ListenFor: time.Minute}, "fallback": {Timeout: 10 * time.Second, ListenFor: time.Minute},
-	},
+// configuration has providers that are one simulated provider at the address.
+func configuration(t *testing.T, address string) *config.Config {
+	t.Helper()
+	c, err := config.Parse("onejob.yaml", []byte(fmt.Sprintf(`
+providers:
+  primary: {type: http, url: "%[1]s/v1/run/primary", timeout: 10s, listen_for: 1m}
+  fallback: {type: http, url: "%[1]s/v1/run/fallback", timeout: 10s, listen_for: 1m}
+  gpt: {type: openai, url: "%[1]s/openai/v1", model: m-large, timeout: 10s, listen_for: 1m, unpriced: allow}
+  claude: {type: anthropic, url: "%[1]s/anthropic", model: c-large, timeout: 10s, listen_for: 1m, unpriced: allow}
+kinds:
+  ticket: {side_effects: external}
+  chat: {side_effects: none}
+worker: {heartbeat_timeout: 2s, drain: 100ms}
+`, address)), os.LookupEnv)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
 }
 
 func (r *rig) starter() *starter.Starter {
-	return starter.New(starter.Options{Store: r.store, Temporal: r.temporal, Catalog: catalog, TaskQueue: r.queue, Logger: quiet})
+	return starter.New(starter.Options{Store: r.store, Temporal: r.temporal, Catalog: configuration(r.t, "http://"+nowhere).Catalog(), TaskQueue: r.queue, Logger: quiet})
 }
 
 // open opens an instance. It is closed with the test.
@@ -95,6 +111,8 @@ func (r *rig) open(change ...func(*api.Options)) *door {
 	o := api.Options{
 		Store: r.store, Starter: r.starter(), Logger: quiet, Webhooks: webhooks.Policy{AllowPrivate: true}, Rate: api.Rate{PerSecond: 10_000, Burst: 10_000},
 		Temporal: func(ctx context.Context) error { _, err := r.temporal.CheckHealth(ctx, nil); return err },
+		OpenAI:   &api.VendorDoor{Kind: "chat", Provider: "gpt"}, Anthropic: &api.VendorDoor{Kind: "chat", Provider: "claude"},
+		Models: map[string]string{"gpt": "m-large", "claude": "c-large"},
 	}
 	for _, f := range change {
 		f(&o)
@@ -139,22 +157,19 @@ func (r *rig) mustTokenFor(owner string, role onejob.Role, lasting time.Duration
 	return secret
 }
 
-// work runs a worker until the test ends: "primary" and "fallback" are one simulated provider.
+// work runs a worker until the test ends.
 func (r *rig) work() *simulator.Client {
 	r.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	address := r.simulate(ctx)
-	var providers []provider.Provider
-	for name, times := range catalog.Providers {
-		adapter, err := httpjson.New(httpjson.Config{Name: name, URL: address + "/v1/run/" + name})
-		if err != nil {
-			r.t.Fatal(err)
-		}
-		providers = append(providers, provider.Provider{Name: name, Adapter: adapter, Timeout: times.Timeout, ListenFor: times.ListenFor})
+	c := configuration(r.t, address)
+	providers, err := c.Adapters()
+	if err != nil {
+		r.t.Fatal(err)
 	}
 	w, err := worker.New(worker.Config{
-		Store: r.store, Temporal: r.temporal, Namespace: client.DefaultNamespace, Providers: provider.NewRegistry(providers...), Kinds: catalog.Kinds,
-		TaskQueue: r.queue, ReconcileEvery: 200 * time.Millisecond, Drain: 100 * time.Millisecond, Logger: quiet,
+		Store: r.store, Temporal: r.temporal, Namespace: client.DefaultNamespace, Providers: provider.NewRegistry(providers...), Kinds: c.Catalog().Kinds,
+		TaskQueue: r.queue, HeartbeatTimeout: c.Worker.HeartbeatTimeout, Drain: c.Worker.Drain, ReconcileEvery: 200 * time.Millisecond, Logger: quiet,
 	})
 	if err != nil {
 		r.t.Fatal(err)
@@ -194,22 +209,18 @@ type answer struct {
 
 // problem returns the name of the problem that the answer is, or nothing.
 func (a answer) problem() string {
+	if name, ok := strings.CutPrefix(a.header.Get("Onejob-Problem"), api.ProblemBase); ok {
+		return name // in a vendor's format
+	}
 	var p api.Problem
 	if a.header.Get("Content-Type") != "application/problem+json" || json.Unmarshal(a.body, &p) != nil || p.Status != a.status || p.Title == "" || p.Detail == "" {
 		return ""
 	}
-	name, ok := cut(p.Type, api.ProblemBase)
+	name, ok := strings.CutPrefix(p.Type, api.ProblemBase)
 	if !ok {
 		return ""
 	}
 	return name
-}
-
-func cut(s, prefix string) (string, bool) {
-	if len(s) < len(prefix) || s[:len(prefix)] != prefix {
-		return "", false
-	}
-	return s[len(prefix):], true
 }
 
 // field returns a member of the answer's object.

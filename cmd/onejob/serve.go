@@ -76,10 +76,22 @@ func (c *connection) doorOptions(from *config.Config, heard http.Handler) api.Op
 		Rate:      api.Rate{PerSecond: from.Door.PerSecond, Burst: from.Door.Burst},
 		Version:   readVersion().Version,
 	}
+	o.OpenAI, o.Anthropic, o.DeriveKeys = vendorDoor(from.Door.OpenAI), vendorDoor(from.Door.Anthropic), from.Door.DeriveKeys
+	o.Models = map[string]string{}
+	for _, p := range from.Providers {
+		o.Models[p.Name] = p.Model
+	}
 	if i := from.Door.OIDC; i != nil {
 		o.OIDC = &api.OIDC{Issuer: i.Issuer, Audience: i.Audience, KeysURL: i.KeysURL, OwnerClaim: i.OwnerClaim, RoleClaim: i.RoleClaim}
 	}
 	return o
+}
+
+func vendorDoor(from *config.VendorDoor) *api.VendorDoor {
+	if from == nil {
+		return nil
+	}
+	return &api.VendorDoor{Kind: from.Kind, Provider: from.Provider, Fallbacks: from.Fallbacks, Models: from.Models}
 }
 
 // checkTemporal says whether Temporal answers.
