@@ -23,7 +23,7 @@ func (d *Door) addDecisions() {
 	add(d, route{
 		method: http.MethodPost, path: "/v1/jobs/{job}/attempts/{attempt}/cancel", id: "cancel-attempt", tag: "Decisions", summary: "Give up an attempt",
 		description: "Its provider is asked first to give the call up; one that says that it is done already is believed. The plan of the job goes on.",
-		keyed:       keyOptional, body: giveUp{}, example: json.RawMessage(`{"reason": "the customer waits"}`), problems: refusals,
+		keyed:       keyOptional, body: giveUp{}, bodyless: true, example: json.RawMessage(`{"reason": "the customer waits"}`), problems: refusals,
 	}, d.cancelAttempt)
 	add(d, route{
 		method: http.MethodPost, path: "/v1/jobs/{job}/attempts/{attempt}/resolve", id: "resolve-attempt", tag: "Decisions", summary: "Say what became of an attempt",
@@ -33,7 +33,7 @@ func (d *Door) addDecisions() {
 	}, d.resolveAttempt)
 	add(d, route{
 		method: http.MethodPost, path: "/v1/jobs/{job}/cancel", id: "cancel-job", tag: "Decisions", summary: "Cancel a job",
-		description: "Closes it as cancelled; its attempts are given up.", keyed: keyOptional, body: giveUp{}, example: json.RawMessage(`{"reason": "ordered twice"}`), problems: refusals,
+		description: "Closes it as cancelled; its attempts are given up.", keyed: keyOptional, body: giveUp{}, bodyless: true, example: json.RawMessage(`{"reason": "ordered twice"}`), problems: refusals,
 	}, d.cancelJob)
 }
 

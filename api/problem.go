@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -112,6 +113,8 @@ func problemOf(logger *slog.Logger, err error) *Problem {
 	}
 	t, known := problemsOfTheCodes[onejob.CodeOf(err)]
 	switch {
+	case errors.Is(err, context.Canceled): // nobody reads it
+		return newProblem(unavailable, "the request ended early")
 	case !known || t.Status == http.StatusInternalServerError:
 		logger.Error("a request failed", "error", err)
 		if !known {

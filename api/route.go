@@ -16,6 +16,7 @@ import (
 const (
 	leastRole = "onejob.least-role" // onejob.Role
 	mostBody  = "onejob.most-body"  // int; absent: it takes no body
+	noBodyToo = "onejob.no-body"    // true: a request without a body has an empty object
 )
 
 // route is an operation and what it says of itself in the OpenAPI document.
@@ -26,9 +27,10 @@ type route struct {
 	status                int         // default 200
 	also                  int         // another status with the same body; 0: none
 	keyed                 keying
-	body                  any // a value of the body's type; nil: it takes none
-	example               any // of the body
-	most                  int // bytes of the body; default those of a small one
+	body                  any  // a value of the body's type; nil: it takes none
+	bodyless              bool // a request without a body is taken as one with an empty object
+	example               any  // of the body
+	most                  int  // bytes of the body; default those of a small one
 	problems              []ProblemType
 }
 
@@ -65,7 +67,7 @@ func add[I, O any](d *Door, r route, handle func(context.Context, *I) (*O, error
 func (d *Door) complete(op *huma.Operation, r route) {
 	if r.body != nil {
 		schema := d.api.OpenAPI().Components.Schemas.Schema(reflect.TypeOf(r.body), true, "")
-		op.RequestBody = &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{"application/json": {Schema: schema, Example: r.example}}}
+		op.RequestBody = &huma.RequestBody{Required: !r.bodyless, Content: map[string]*huma.MediaType{"application/json": {Schema: schema, Example: r.example}}}
 	}
 	if r.also != 0 {
 		same := *op.Responses[fmt.Sprint(r.status)]
@@ -93,7 +95,7 @@ func (d *Door) operation(r route) huma.Operation {
 		r.problems = append(r.problems, keyMissing, keyInvalid, conflict)
 	}
 	if r.body != nil {
-		op.Metadata[mostBody] = max(r.most, mostSmallBody)
+		op.Metadata[mostBody], op.Metadata[noBodyToo] = max(r.most, mostSmallBody), r.bodyless
 		r.problems = append(r.problems, requestTimeout, tooLarge, unsupportedMedia)
 	}
 	d.describeProblems(&op, r.problems)
