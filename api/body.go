@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/onejob/onejob"
+	"github.com/onejob/onejob/api/wire"
 )
 
 // What bodies may take of memory: all at once, and each without being counted.
@@ -108,4 +109,17 @@ func checkMedia(r *http.Request) error {
 }
 
 // decode reads the request's body into v, and refuses what v does not know.
-func decode(x *exchange, v any) error { return onejob.DecodeStrict("the body", x.body, v) }
+func decode(x *exchange, v any) error { return wire.Decode(x.body, v) }
+
+// idempotencyKey returns the request's key.
+func idempotencyKey(header http.Header) (string, error) {
+	key, err := wire.Key(header.Values(wire.KeyHeader))
+	if e, ok := errors.AsType[*wire.KeyError](err); ok {
+		t := keyInvalid
+		if e.Missing {
+			t = keyMissing
+		}
+		return "", newProblem(t, "%s", e.Line)
+	}
+	return key, err
+}

@@ -8,6 +8,7 @@ import (
 	"net/http"
 
 	"github.com/onejob/onejob"
+	"github.com/onejob/onejob/api/wire"
 	"github.com/onejob/onejob/starter"
 )
 
@@ -97,7 +98,7 @@ func (d *Door) decide(ctx context.Context, jobID string, keyed keying, body any,
 	}
 	x := exchangeOf(ctx)
 	by := starter.Decision{By: x.principal.By}
-	if len(x.request.Header.Values(KeyHeader)) > 0 || keyed == keyRequired {
+	if len(x.request.Header.Values(wire.KeyHeader)) > 0 || keyed == keyRequired {
 		key, err := idempotencyKey(x.request.Header)
 		if err != nil {
 			return nil, err

@@ -14,29 +14,9 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/onejob/onejob"
+	"github.com/onejob/onejob/api/wire"
 	"github.com/onejob/onejob/postgres"
 )
-
-// submission is the body of a submit: the full request without owner and key.
-type submission struct {
-	Kind        string            `json:"kind" doc:"One that the configuration names." example:"ticket"`
-	Provider    string            `json:"provider" doc:"The primary one." example:"primary"`
-	Fallbacks   []string          `json:"fallbacks,omitempty" doc:"Further providers, in order of preference." example:"[\"fallback\"]"`
-	Input       json.RawMessage   `json:"input" doc:"Any JSON value; stored as it is written."`
-	Timeout     onejob.Duration   `json:"timeout,omitzero" doc:"Silence of this length makes an attempt unknown, as Go writes it. Default: the provider's." example:"10s"`
-	ListenFor   onejob.Duration   `json:"listen_for,omitzero" doc:"Listening for a late answer ends here. Default: the provider's." example:"10m0s"`
-	MaxAttempts int               `json:"max_attempts,omitempty" doc:"Over the whole job. Default 3." minimum:"1" maximum:"100"`
-	HedgeAfter  onejob.Duration   `json:"hedge_after,omitzero" doc:"Silence of this length starts a second attempt. Default: never." example:"5s"`
-	CallbackURL string            `json:"callback_url,omitempty" doc:"Told of the job's end by a signed webhook."`
-	Labels      map[string]string `json:"labels,omitempty" doc:"To find the job by." example:"{\"team\": \"support\"}"`
-}
-
-func (s submission) request(owner, key string) onejob.Request {
-	return onejob.Request{
-		Owner: owner, Key: key, Kind: s.Kind, Provider: s.Provider, Fallbacks: s.Fallbacks, Input: s.Input, Timeout: s.Timeout,
-		ListenFor: s.ListenFor, MaxAttempts: s.MaxAttempts, HedgeAfter: s.HedgeAfter, CallbackURL: s.CallbackURL, Labels: s.Labels,
-	}
-}
 
 // submitted is the answer to a submit, the same for each time that it is sent, but for what has
 // become of the job.
@@ -62,7 +42,7 @@ func (d *Door) addJobs() {
 		description: "Makes the intention a job: 201. The same intent under the same key again, from anywhere and at any time, is the same job: 200 and " +
 			"`Idempotency-Replayed: true`. Another intent under the key is a conflict, and nothing is changed. Intent is kind, input, provider, " +
 			"fallbacks, whether it hedges, and the callback URL. A request that is refused burns no key.",
-		keyed: keyRequired, body: submission{}, example: json.RawMessage(`{"kind": "ticket", "provider": "primary", "input": {"text": "Where is my parcel?"}}`),
+		keyed: keyRequired, body: wire.Submission{}, example: json.RawMessage(`{"kind": "ticket", "provider": "primary", "input": {"text": "Where is my parcel?"}}`),
 		most: d.options.Limits.InputBytes + mostEnvelopeBytes, problems: []ProblemType{budgetExceeded},
 	}, d.submit)
 	add(d, route{
@@ -83,11 +63,11 @@ func (d *Door) submit(ctx context.Context, _ *struct{}) (*submitOutput, error) {
 	if err != nil {
 		return nil, err
 	}
-	var s submission
+	var s wire.Submission
 	if err := decode(x, &s); err != nil {
 		return nil, err
 	}
-	return d.submitRequest(ctx, s.request(x.principal.Owner, key))
+	return d.submitRequest(ctx, s.Request(x.principal.Owner, key))
 }
 
 // submitRequest submits, and tells of a job that was accepted also what is wrong beside it.

@@ -10,6 +10,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/onejob/onejob"
+	"github.com/onejob/onejob/api/wire"
 )
 
 // What an operation's metadata holds.
@@ -89,7 +90,7 @@ func (d *Door) operation(r route) huma.Operation {
 	}
 	if r.keyed != keyless {
 		op.Parameters = append(op.Parameters, &huma.Param{
-			Name: KeyHeader, In: "header", Required: r.keyed == keyRequired, Schema: &huma.Schema{Type: huma.TypeString}, Example: `"parcel-1"`,
+			Name: wire.KeyHeader, In: "header", Required: r.keyed == keyRequired, Schema: &huma.Schema{Type: huma.TypeString}, Example: `"parcel-1"`,
 			Description: "Names this one intention, the same in every retry: in double quotes (RFC 9651) or bare, which is the same key.",
 		})
 		r.problems = append(r.problems, keyMissing, keyInvalid, conflict)

@@ -1,14 +1,12 @@
 package api
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"io"
 	"net/http"
 	"slices"
 	"strconv"
@@ -16,9 +14,9 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
-	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/onejob/onejob"
+	"github.com/onejob/onejob/api/wire"
 )
 
 // VendorDoor says which job a request in a vendor's format is.
@@ -36,22 +34,8 @@ type vendor struct {
 	deriveKeys bool
 	model      func(provider string) string // that the provider is configured with
 
+	wire.Format
 	credentials func(http.Header) http.Header // as a bearer token
-	stream      func(result []byte, withUsage bool) ([]vendorEvent, error)
-	failure     func(f vendorFailure) any // the body of an error
-	failed      string                    // the name of an error's event
-}
-
-// vendorFailure is an error in no vendor's words.
-type vendorFailure struct {
-	status        int
-	code, message string
-}
-
-// vendorEvent is an event of a vendor's stream.
-type vendorEvent struct {
-	name string // empty: none is written
-	data any
 }
 
 // The headers that a vendor's client gets beside the vendor's own.
@@ -70,11 +54,19 @@ const defaultVendorWait = 9 * time.Minute
 // addVendors adds the vendors' doors that are configured.
 func (d *Door) addVendors() {
 	if v := d.options.OpenAI; v != nil {
-		d.addVendor(d.openai(*v), "/v1/chat/completions", "create-chat-completion", "Create a chat completion", "OpenAI's")
+		d.addVendor(&vendor{VendorDoor: *v, Format: wire.OpenAI, credentials: func(h http.Header) http.Header { return h }}, "/v1/chat/completions", "create-chat-completion", "Create a chat completion", "OpenAI's")
 	}
 	if v := d.options.Anthropic; v != nil {
-		d.addVendor(d.anthropic(*v), "/v1/messages", "create-message", "Create a message", "Anthropic's")
+		d.addVendor(&vendor{VendorDoor: *v, Format: wire.Anthropic, credentials: keyAsBearer}, "/v1/messages", "create-message", "Create a message", "Anthropic's")
 	}
+}
+
+// keyAsBearer takes the key that Anthropic's SDK sends in a header of its own.
+func keyAsBearer(h http.Header) http.Header {
+	if keys := h.Values("X-Api-Key"); len(keys) == 1 && len(h.Values("Authorization")) == 0 {
+		return http.Header{"Authorization": {"Bearer " + keys[0]}}
+	}
+	return h
 }
 
 func (d *Door) addVendor(v *vendor, path, id, summary, whose string) {
@@ -150,73 +142,21 @@ type asked struct {
 	stream, usage bool
 }
 
-// read reads the request. How its answer travels is no part of the intent: the job's input is the
-// body without stream and stream_options.
+// read reads the request.
 func (v *vendor) read(x *exchange) (a asked, err error) {
-	input, said, err := without(x.body, "stream", "stream_options")
+	r, err := wire.ReadVendor(x.body)
 	if err != nil {
 		return a, err
 	}
-	var how struct {
-		Model         string `json:"model"`
-		Stream        bool   `json:"stream"`
-		StreamOptions struct {
-			IncludeUsage bool `json:"include_usage"`
-		} `json:"stream_options"`
-	}
-	if err := json.Unmarshal(said, &how); err != nil {
-		return a, newProblem(invalidRequest, "model is no text, or stream is not true or false")
-	}
-	provider, err := v.providerOf(how.Model)
+	provider, err := v.providerOf(r.Model)
 	if err != nil {
 		return a, err
 	}
-	key, err := v.key(x, input)
+	key, err := v.key(x, r.Input)
 	return asked{
-		request: onejob.Request{Owner: x.principal.Owner, Key: key, Kind: v.Kind, Provider: provider, Fallbacks: slices.Clone(v.Fallbacks), Input: input},
-		stream:  how.Stream, usage: how.StreamOptions.IncludeUsage,
+		request: onejob.Request{Owner: x.principal.Owner, Key: key, Kind: v.Kind, Provider: provider, Fallbacks: slices.Clone(v.Fallbacks), Input: r.Input},
+		stream:  r.Stream, usage: r.WithUsage,
 	}, err
-}
-
-// without returns the object without the members of these names, and an object of these and of
-// its model. All other bytes stay as they are.
-func without(body []byte, names ...string) (rest, taken []byte, err error) {
-	d := jsontext.NewDecoder(bytes.NewReader(body))
-	notAnObject := newProblem(invalidRequest, "the body is no JSON object: send one request in the vendor's format")
-	if token, err := d.ReadToken(); err != nil || token.Kind() != '{' {
-		return nil, nil, notAnObject
-	}
-	put := func(to []byte, name, value jsontext.Value) []byte {
-		if len(to) > 0 {
-			to = append(to, ',')
-		}
-		return append(append(append(to, name...), ':'), value...)
-	}
-	for d.PeekKind() == '"' {
-		name, err := d.ReadValue()
-		if err != nil {
-			return nil, nil, notAnObject
-		}
-		name = slices.Clone(name)
-		value, err := d.ReadValue()
-		if err != nil {
-			return nil, nil, notAnObject
-		}
-		plain, _ := jsontext.AppendUnquote(nil, name) // it was read
-		if string(plain) == "model" || slices.Contains(names, string(plain)) {
-			taken = put(taken, name, value)
-		}
-		if !slices.Contains(names, string(plain)) {
-			rest = put(rest, name, value)
-		}
-	}
-	if _, err := d.ReadToken(); err != nil {
-		return nil, nil, notAnObject
-	}
-	if _, err := d.ReadToken(); !errors.Is(err, io.EOF) {
-		return nil, nil, notAnObject
-	}
-	return slices.Concat([]byte("{"), rest, []byte("}")), slices.Concat([]byte("{"), taken, []byte("}")), nil
 }
 
 // providerOf returns the provider of the model. One that nobody is configured with would fail at
@@ -233,7 +173,7 @@ func (v *vendor) providerOf(model string) (string, error) {
 
 // key is the key that the client sends, or one made of the input, where that is configured.
 func (v *vendor) key(x *exchange, input []byte) (string, error) {
-	if len(x.request.Header.Values(KeyHeader)) > 0 || !v.deriveKeys {
+	if len(x.request.Header.Values(wire.KeyHeader)) > 0 || !v.deriveKeys {
 		return idempotencyKey(x.request.Header)
 	}
 	canonical, err := onejob.CanonicalJSON("the body", input, onejob.Limits{}.OrDefault().Depth)
@@ -253,7 +193,7 @@ func (v *vendor) refuse(w http.ResponseWriter, p *Problem) {
 	again := p.Status == http.StatusTooManyRequests || p.Status == http.StatusRequestTimeout || p.Status == http.StatusServiceUnavailable
 	w.Header().Set(retryHeader, strconv.FormatBool(again))
 	w.Header().Set(problemHeader, p.Type)
-	writeJSON(w, p.Status, v.failure(vendorFailure{p.Status, p.Type[len(ProblemBase):], p.Detail}))
+	writeJSON(w, p.Status, v.Failure(wire.Failure{Status: p.Status, Code: p.Type[len(ProblemBase):], Message: p.Detail}))
 }
 
 // vendWhole answers with the result once it is there.
@@ -267,7 +207,7 @@ func (d *Door) vendWhole(ctx context.Context, v *vendor, jobID string) error {
 	if out.Body.Status != onejob.StatusSucceeded {
 		f := unanswered(out.Body)
 		x.writer.Header().Set(retryHeader, strconv.FormatBool(!out.Body.Status.Closed()))
-		writeJSON(x.writer, f.status, v.failure(f))
+		writeJSON(x.writer, f.Status, v.Failure(f))
 		return nil
 	}
 	x.writer.Header().Set("Content-Type", "application/json")
@@ -276,14 +216,14 @@ func (d *Door) vendWhole(ctx context.Context, v *vendor, jobID string) error {
 }
 
 // unanswered says why the job has no result: it failed, or takes longer than a client waits.
-func unanswered(j job) vendorFailure {
+func unanswered(j job) wire.Failure {
 	switch {
 	case j.Error != nil:
-		return vendorFailure{http.StatusBadGateway, string(j.Error.Code), "job " + j.JobID + " failed: " + j.Error.Message}
+		return wire.Failure{Status: http.StatusBadGateway, Code: string(j.Error.Code), Message: "job " + j.JobID + " failed: " + j.Error.Message}
 	case j.Status.Closed():
-		return vendorFailure{http.StatusConflict, "job_" + string(j.Status), "job " + j.JobID + " is " + string(j.Status) + ": use a new key for a new intention"}
+		return wire.Failure{Status: http.StatusConflict, Code: "job_" + string(j.Status), Message: "job " + j.JobID + " is " + string(j.Status) + ": use a new key for a new intention"}
 	}
-	return vendorFailure{http.StatusServiceUnavailable, "job_" + string(j.Status), "job " + j.JobID + " is still " + string(j.Status) + ": send the request again, with the same key"}
+	return wire.Failure{Status: http.StatusServiceUnavailable, Code: "job_" + string(j.Status), Message: "job " + j.JobID + " is still " + string(j.Status) + ": send the request again, with the same key"}
 }
 
 // vendStream answers with a stream, which says that the door is still there until the result is.
@@ -323,11 +263,11 @@ func (d *Door) vendStream(ctx context.Context, v *vendor, jobID string, withUsag
 // tell writes the result as the vendor's stream would, or the error.
 func (v *vendor) tell(s *stream, j job, withUsage bool) error {
 	if j.Status != onejob.StatusSucceeded {
-		return s.vendorEvent(vendorEvent{v.failed, v.failure(unanswered(j))})
+		return s.vendorEvent(wire.Event{Name: v.FailedEvent, Data: v.Failure(unanswered(j))})
 	}
-	events, err := v.stream(j.Result, withUsage)
+	events, err := v.Stream(j.Result, withUsage)
 	if err != nil {
-		return errors.Join(err, s.vendorEvent(vendorEvent{v.failed, v.failure(vendorFailure{http.StatusBadGateway, "unreadable_result", "the result of job " + j.JobID + " is no answer in this format"})}))
+		return errors.Join(err, s.vendorEvent(wire.Event{Name: v.FailedEvent, Data: v.Failure(wire.Failure{Status: http.StatusBadGateway, Code: "unreadable_result", Message: "the result of job " + j.JobID + " is no answer in this format"})}))
 	}
 	for _, e := range events {
 		if err := s.vendorEvent(e); err != nil {
@@ -337,18 +277,18 @@ func (v *vendor) tell(s *stream, j job, withUsage bool) error {
 	return nil
 }
 
-func (s *stream) vendorEvent(e vendorEvent) error {
-	data, plain := e.data.(string)
+func (s *stream) vendorEvent(e wire.Event) error {
+	data, plain := e.Data.(string)
 	text := []byte(data)
 	if !plain {
 		var err error
-		if text, err = marshal(e.data); err != nil {
+		if text, err = marshal(e.Data); err != nil {
 			return err
 		}
 	}
 	head := ""
-	if e.name != "" {
-		head = "event: " + e.name + "\n"
+	if e.Name != "" {
+		head = "event: " + e.Name + "\n"
 	}
 	return s.write(slices.Concat([]byte(head+"data: "), text, []byte("\n\n")))
 }

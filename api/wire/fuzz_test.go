@@ -1,15 +1,15 @@
-package api
+package wire_test
 
 import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"net/http"
 	"strings"
 	"testing"
 	"unicode/utf8"
 
 	"github.com/onejob/onejob"
+	"github.com/onejob/onejob/api/wire"
 )
 
 var catalog = onejob.Catalog{
@@ -27,18 +27,22 @@ func FuzzSubmission(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
-		var s submission
-		err := decode(&exchange{body: body}, &s)
+		var s wire.Submission
+		err := wire.Decode(body, &s)
 		if err == nil {
-			_, err = onejob.NewJob(s.request("acme", "k"), catalog)
+			_, err = onejob.NewJob(s.Request("acme", "k"), catalog)
 		}
-		if err == nil {
-			return
-		}
-		if p := problemOf(discard, err); !errors.Is(err, onejob.ErrInvalidRequest) || p.Status != http.StatusBadRequest || !utf8.ValidString(p.Detail) || strings.Contains(p.Detail, "\n") {
-			t.Errorf("%q got %v", body, err)
+		if err != nil {
+			mustBeOneLine(t, body, err)
 		}
 	})
+}
+
+func mustBeOneLine(t *testing.T, body []byte, err error) {
+	t.Helper()
+	if !errors.Is(err, onejob.ErrInvalidRequest) || !utf8.ValidString(err.Error()) || strings.Contains(err.Error(), "\n") {
+		t.Errorf("%q got %v", body, err)
+	}
 }
 
 // FuzzVendorRequest: what travels otherwise is taken out of a vendor's request, and nothing else.
@@ -49,28 +53,24 @@ func FuzzVendorRequest(f *testing.F) {
 	} {
 		f.Add([]byte(seed))
 	}
-	v := &vendor{VendorDoor: VendorDoor{Kind: "ticket", Provider: "primary"}, deriveKeys: true, model: func(string) string { return "m" }}
 	f.Fuzz(func(t *testing.T, body []byte) {
-		x := &exchange{body: body, request: &http.Request{Header: http.Header{}}, principal: Principal{Owner: "acme"}}
-		asked, err := v.read(x)
+		r, err := wire.ReadVendor(body)
 		if err != nil {
-			if p := problemOf(discard, err); p.Status != http.StatusBadRequest && p.Status != http.StatusNotFound {
-				t.Errorf("%q got %v", body, err)
-			}
+			mustBeOneLine(t, body, err)
 			return
 		}
 		var before, after map[string]json.RawMessage
-		if json.Unmarshal(body, &before) != nil || json.Unmarshal(asked.request.Input, &after) != nil {
-			t.Fatalf("%q became %q", body, asked.request.Input)
+		if json.Unmarshal(body, &before) != nil || json.Unmarshal(r.Input, &after) != nil {
+			t.Fatalf("%q became %q", body, r.Input)
 		}
 		delete(before, "stream")
 		delete(before, "stream_options")
 		if len(after) != len(before) {
-			t.Fatalf("%q became %q", body, asked.request.Input)
+			t.Fatalf("%q became %q", body, r.Input)
 		}
 		for name, value := range before {
 			if !bytes.Equal(bytes.TrimSpace(value), bytes.TrimSpace(after[name])) {
-				t.Errorf("%q became %q", body, asked.request.Input)
+				t.Errorf("%q became %q", body, r.Input)
 			}
 		}
 	})
@@ -86,17 +86,16 @@ func FuzzVendorStreams(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, result []byte) {
-		for _, format := range []func([]byte, bool) ([]vendorEvent, error){completionStream, messageStream} {
-			events, err := format(result, true)
+		for _, format := range []wire.Format{wire.OpenAI, wire.Anthropic} {
+			events, err := format.Stream(result, true)
 			if err != nil {
 				continue
 			}
 			for _, e := range events {
-				text, plain := e.data.(string)
-				if plain && text == "[DONE]" {
+				if e.Data == "[DONE]" {
 					continue
 				}
-				if line, err := marshal(e.data); err != nil || bytes.ContainsAny(line, "\r\n") || !json.Valid(line) {
+				if line, err := json.Marshal(e.Data); err != nil || bytes.ContainsAny(line, "\r\n") {
 					t.Errorf("%q has the event %q, %v", result, line, err)
 				}
 			}

@@ -1,4 +1,4 @@
-package api
+package wire
 
 import (
 	"encoding/json"
@@ -6,22 +6,12 @@ import (
 	"net/http"
 )
 
-// anthropic is the format of Anthropic's messages.
-func (d *Door) anthropic(v VendorDoor) *vendor {
-	return &vendor{
-		VendorDoor: v, failed: "error",
-		// The SDK sends its key in a header of its own.
-		credentials: func(h http.Header) http.Header {
-			if keys := h.Values("X-Api-Key"); len(keys) == 1 && len(h.Values("Authorization")) == 0 {
-				return http.Header{"Authorization": {"Bearer " + keys[0]}}
-			}
-			return h
-		},
-		stream: messageStream,
-		failure: func(f vendorFailure) any {
-			return map[string]any{"type": "error", "error": map[string]any{"type": anthropicError(f.status), "message": f.code + ": " + f.message}}
-		},
-	}
+// Anthropic is the format of Anthropic's messages.
+var Anthropic = Format{
+	Stream: messageStream, FailedEvent: "error",
+	Failure: func(f Failure) any {
+		return object{"type": "error", "error": object{"type": anthropicError(f.Status), "message": f.Code + ": " + f.Message}}
+	},
 }
 
 // anthropicError is the vendor's word for a status.
@@ -51,7 +41,7 @@ func anthropicError(status int) string {
 type object = map[string]any
 
 // messageStream is the whole message as a stream of one delta for each block.
-func messageStream(result []byte, _ bool) ([]vendorEvent, error) {
+func messageStream(result []byte, _ bool) ([]Event, error) {
 	var message map[string]json.RawMessage
 	if err := json.Unmarshal(result, &message); err != nil {
 		return nil, err
@@ -62,21 +52,21 @@ func messageStream(result []byte, _ bool) ([]vendorEvent, error) {
 	}
 	begun := maps.Clone(message)
 	begun["content"], begun["stop_reason"], begun["stop_sequence"] = json.RawMessage("[]"), json.RawMessage("null"), json.RawMessage("null")
-	events := []vendorEvent{{"message_start", object{"type": "message_start", "message": begun}}}
+	events := []Event{{"message_start", object{"type": "message_start", "message": begun}}}
 	for i, block := range blocks {
 		start, deltas, err := takenApart(block)
 		if err != nil {
 			return nil, err
 		}
-		events = append(events, vendorEvent{"content_block_start", object{"type": "content_block_start", "index": i, "content_block": start}})
+		events = append(events, Event{"content_block_start", object{"type": "content_block_start", "index": i, "content_block": start}})
 		for _, delta := range deltas {
-			events = append(events, vendorEvent{"content_block_delta", object{"type": "content_block_delta", "index": i, "delta": delta}})
+			events = append(events, Event{"content_block_delta", object{"type": "content_block_delta", "index": i, "delta": delta}})
 		}
-		events = append(events, vendorEvent{"content_block_stop", object{"type": "content_block_stop", "index": i}})
+		events = append(events, Event{"content_block_stop", object{"type": "content_block_stop", "index": i}})
 	}
 	return append(events,
-		vendorEvent{"message_delta", object{"type": "message_delta", "delta": object{"stop_reason": message["stop_reason"], "stop_sequence": orNull(message["stop_sequence"])}, "usage": message["usage"]}},
-		vendorEvent{"message_stop", object{"type": "message_stop"}},
+		Event{"message_delta", object{"type": "message_delta", "delta": object{"stop_reason": message["stop_reason"], "stop_sequence": orNull(message["stop_sequence"])}, "usage": message["usage"]}},
+		Event{"message_stop", object{"type": "message_stop"}},
 	), nil
 }
 

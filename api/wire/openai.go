@@ -1,4 +1,4 @@
-package api
+package wire
 
 import (
 	"encoding/json"
@@ -6,20 +6,16 @@ import (
 	"strconv"
 )
 
-// openai is the format of OpenAI's chat completions.
-func (d *Door) openai(v VendorDoor) *vendor {
-	return &vendor{
-		VendorDoor:  v,
-		credentials: func(h http.Header) http.Header { return h },
-		stream:      completionStream,
-		failure: func(f vendorFailure) any {
-			kind := "invalid_request_error"
-			if f.status >= http.StatusInternalServerError {
-				kind = "server_error"
-			}
-			return map[string]any{"error": map[string]any{"message": f.message, "type": kind, "param": nil, "code": f.code}}
-		},
-	}
+// OpenAI is the format of OpenAI's chat completions.
+var OpenAI = Format{
+	Stream: completionStream,
+	Failure: func(f Failure) any {
+		kind := "invalid_request_error"
+		if f.Status >= http.StatusInternalServerError {
+			kind = "server_error"
+		}
+		return object{"error": object{"message": f.Message, "type": kind, "param": nil, "code": f.Code}}
+	},
 }
 
 // completion is a whole chat completion, as far as a stream takes it apart.
@@ -39,19 +35,19 @@ type completion struct {
 }
 
 // chunk is a part of a completion's stream.
-func (c completion) chunk(choices []any, usage json.RawMessage) vendorEvent {
-	part := map[string]any{"id": c.ID, "object": "chat.completion.chunk", "created": c.Created, "model": c.Model, "choices": choices}
+func (c completion) chunk(choices []any, usage json.RawMessage) Event {
+	part := object{"id": c.ID, "object": "chat.completion.chunk", "created": c.Created, "model": c.Model, "choices": choices}
 	for name, value := range map[string]json.RawMessage{"service_tier": c.ServiceTier, "system_fingerprint": c.SystemFingerprint, "usage": usage} {
 		if value != nil {
 			part[name] = value
 		}
 	}
-	return vendorEvent{data: part}
+	return Event{Data: part}
 }
 
 // completionStream is the whole completion as a stream of two chunks for each choice: its message,
 // and its end.
-func completionStream(result []byte, withUsage bool) (events []vendorEvent, err error) {
+func completionStream(result []byte, withUsage bool) (events []Event, err error) {
 	var c completion
 	if err := json.Unmarshal(result, &c); err != nil {
 		return nil, err
@@ -62,13 +58,13 @@ func completionStream(result []byte, withUsage bool) (events []vendorEvent, err 
 				return nil, err
 			}
 		}
-		events = append(events, c.chunk([]any{map[string]any{"index": choice.Index, "delta": choice.Message, "logprobs": choice.Logprobs, "finish_reason": nil}}, nil))
-		events = append(events, c.chunk([]any{map[string]any{"index": choice.Index, "delta": map[string]any{}, "finish_reason": choice.FinishReason}}, nil))
+		events = append(events, c.chunk([]any{object{"index": choice.Index, "delta": choice.Message, "logprobs": choice.Logprobs, "finish_reason": nil}}, nil))
+		events = append(events, c.chunk([]any{object{"index": choice.Index, "delta": object{}, "finish_reason": choice.FinishReason}}, nil))
 	}
 	if withUsage {
 		events = append(events, c.chunk([]any{}, c.Usage))
 	}
-	return append(events, vendorEvent{data: "[DONE]"}), nil
+	return append(events, Event{Data: "[DONE]"}), nil
 }
 
 // numbered gives each tool call its index, which only a stream has.
