@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/onejob/onejob"
@@ -21,8 +22,8 @@ type reconciler struct {
 }
 
 const (
-	reconcileBatch   = 50 // jobs claimed at once
-	reconcileBatches = 10 // in one turn, so that many open jobs do not flood Temporal
+	reconcileBatch   = 8  // jobs claimed and launched at once: few, or a job could end while it waits, and run again for nothing
+	reconcileBatches = 60 // in one turn, so that many open jobs do not flood Temporal
 	reconcileTimeout = 30 * time.Second
 )
 
@@ -54,9 +55,11 @@ func (r *reconciler) turn(ctx context.Context) {
 			r.Logger.Warn("the reconciler cannot read the open jobs; it tries again", "error", err)
 			return
 		}
+		var launches sync.WaitGroup
 		for i := range jobs {
-			r.relaunch(ctx, &jobs[i])
+			launches.Go(func() { r.relaunch(ctx, &jobs[i]) })
 		}
+		launches.Wait()
 		if len(jobs) < reconcileBatch {
 			break
 		}
