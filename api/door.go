@@ -247,15 +247,13 @@ func (d *Door) admitted(ctx context.Context, op *huma.Operation) (err error) {
 	if least, _ := op.Metadata[leastRole].(onejob.Role); !x.principal.Role.Includes(least) {
 		return newProblem(forbidden, "this needs the role %s, and the token has %s", least, x.principal.Role)
 	}
-	if most, ok := op.Metadata[mostBody].(int); ok && op.Metadata[noBodyToo] == true && x.request.ContentLength == 0 {
+	most, ok := op.Metadata[mostBody].(int)
+	if ok && op.Metadata[noBodyToo] == true && x.request.ContentLength == 0 {
 		x.body = []byte("{}")
-	} else if ok {
-		if err := d.readBody(x, most); err != nil {
-			return err
-		}
-	} else if x.request.ContentLength != 0 {
-		return nil // what nobody reads has its time still
+		return nil
 	}
-	// All of the request is here. Past its time its context would end, whoever works on it.
-	return x.control.SetReadDeadline(time.Time{})
+	if ok {
+		return d.readBody(x, most)
+	}
+	return nil
 }
