@@ -132,11 +132,13 @@ func (w walk) behind() string {
 	return "<"
 }
 
+// order names the table's column: id alone would be the text of the result, which no index has
+// an order of.
 func (w walk) order() string {
 	if w.oldestFirst {
-		return " ORDER BY id"
+		return " ORDER BY jobs.id"
 	}
-	return " ORDER BY id DESC"
+	return " ORDER BY jobs.id DESC"
 }
 
 // selected is the statement of a page that ends with the job last, if that is not empty.

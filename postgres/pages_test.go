@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
+
 	"github.com/onejob/onejob"
 	"github.com/onejob/onejob/postgres"
 )
@@ -65,17 +67,22 @@ func TestPageLooksAtABoundedNumberOfJobs(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	rare := r.accepted(t, func(r *onejob.Request) { r.Labels = map[string]string{"rare": "yes"} })
-	if _, err := r.hand.Exec(t.Context(), `
-		INSERT INTO jobs (id, owner_id, idempotency_key, workflow_id, kind, provider, input, fingerprint, fingerprint_version, timeout_ms, listen_for_ms, max_attempts)
-		SELECT ('f' || substr(j.id::text, 2, 23) || lpad(n::text, 12, '0'))::uuid, j.owner_id, 'many-' || n, 'many-' || n, j.kind, j.provider, '1', j.fingerprint, 1, 1, 1, 1
-		FROM jobs j, generate_series(1, 12000) n`); err != nil {
+	loader, err := pgxpool.New(t.Context(), withParameter(t, r.url, "application_name", "onejob"))
+	if err != nil {
 		t.Fatal(err)
 	}
-	for _, sql := range []string{`ANALYZE jobs`, `SELECT pg_stat_reset()`} {
-		r.exec(t, sql)
+	for _, sql := range []string{`
+		INSERT INTO jobs (id, owner_id, idempotency_key, workflow_id, kind, provider, input, fingerprint, fingerprint_version, timeout_ms, listen_for_ms, max_attempts)
+		SELECT ('f' || substr(j.id::text, 2, 23) || lpad(n::text, 12, '0'))::uuid, j.owner_id, 'many-' || n, 'many-' || n, j.kind, j.provider, '1', j.fingerprint, 1, 1, 1, 1
+		FROM jobs j, generate_series(1, 12000) n`, `ANALYZE jobs`} {
+		if _, err := loader.Exec(t.Context(), sql); err != nil {
+			t.Fatal(err)
+		}
 	}
-	r.store.Close()
-	watched := r.through(t, r.url)
+	loader.Close()
+	r.countReads(t, r.store) // of the set-up, before they are forgotten
+	r.exec(t, `SELECT pg_stat_reset()`)
+	watched := r.through(t, withParameter(t, r.url, "enable_seqscan", "off"))
 	f := postgres.Filter{Owner: rare.Owner, Labels: rare.Labels, Limit: 10}
 	page, err := watched.store.JobsPage(t.Context(), f)
 	if err != nil || len(page.Jobs) != 0 || page.Next == "" {

@@ -92,7 +92,7 @@ type TokenFilter struct {
 // Tokens returns tokens, also those that have ended, the newest first.
 func (s *Store) Tokens(ctx context.Context, f TokenFilter) ([]Token, error) {
 	rows, err := s.pool.Query(ctx, `SELECT `+tokenColumns+` FROM tokens
-		WHERE ($1 = '' OR owner_id = $1) AND ($2::uuid IS NULL OR id < $2) ORDER BY id DESC LIMIT $3`, f.Owner, nullable(f.Before), f.Limit)
+		WHERE ($1 = '' OR owner_id = $1) AND ($2::uuid IS NULL OR id < $2) ORDER BY tokens.id DESC LIMIT $3`, f.Owner, nullable(f.Before), f.Limit)
 	if err != nil {
 		return nil, translate("list the tokens", err)
 	}
