@@ -19,7 +19,7 @@ func (d *Door) addDecisions() {
 		description: "The fallback button: the job's next attempt goes to that provider, and a failed job is opened again. Refused while an attempt is under way " +
 			"or unknown. The key names this one press of the button; what it was answered, a refusal too, it is answered again.",
 		status: http.StatusAccepted, keyed: keyRequired, body: attemptRequest{}, example: json.RawMessage(`{"provider": "fallback", "reason": "the first one is silent"}`),
-		problems: append(refusals, budgetExceeded),
+		problems: append(refusals, notCertified, budgetExceeded),
 	}, d.startAttempt)
 	add(d, route{
 		method: http.MethodPost, path: "/v1/jobs/{job}/attempts/{attempt}/cancel", id: "cancel-attempt", tag: "Decisions", summary: "Give up an attempt",
@@ -41,6 +41,8 @@ func (d *Door) addDecisions() {
 type attemptRequest struct {
 	Provider string `json:"provider" doc:"Where to try." example:"fallback"`
 	Reason   string `json:"reason,omitempty" doc:"Recorded with who asked." maxLength:"4096"`
+
+	Uncertified bool `json:"uncertified,omitempty" doc:"Also without a certificate for the contract of the job's kind. For operators; recorded with who asked."`
 }
 
 type giveUp struct {
@@ -60,8 +62,12 @@ type attemptInput struct {
 
 func (d *Door) startAttempt(ctx context.Context, in *JobPath) (*jobOutput, error) {
 	var asked attemptRequest
+	role := exchangeOf(ctx).principal.Role
 	return d.decide(ctx, in.Job, keyRequired, &asked, func(id string, by starter.Decision) error {
-		by.Reason = asked.Reason
+		if asked.Uncertified && !role.Includes(onejob.RoleOperator) {
+			return newProblem(forbidden, "uncertified needs the role %s, and the token has %s", onejob.RoleOperator, role)
+		}
+		by.Reason, by.Uncertified = asked.Reason, asked.Uncertified
 		return d.options.Starter.StartAttempt(ctx, id, asked.Provider, by)
 	})
 }

@@ -27,6 +27,10 @@ func TestFallbackButton(t *testing.T) {
 	if got := press("early", "primary"); got.problem() != "idempotency-conflict" {
 		t.Errorf("the key for another provider got %d %s", got.status, got.body)
 	}
+	forced := r.do(call{method: http.MethodPost, path: "/v1/jobs/" + job + "/attempts", token: r.token, key: "forced", body: `{"provider": "fallback", "uncertified": true}`})
+	if forced.problem() != "forbidden" {
+		t.Errorf("an owner who forces a provider got %d %s", forced.status, forced.body)
+	}
 	cancel := call{method: http.MethodPost, path: "/v1/jobs/" + job + "/attempts/1/cancel", token: r.token, body: `{"reason": "silent"}`}
 	if got := r.do(cancel); got.status != http.StatusOK {
 		t.Fatalf("the cancel got %d %s", got.status, got.body)

@@ -43,6 +43,7 @@ var (
 	attemptUnresolved  = ProblemType{"attempt-unresolved", http.StatusConflict, "An attempt of the job is unresolved"}
 	nothingToResolve   = ProblemType{"nothing-to-resolve", http.StatusConflict, "Nothing waits for this decision"}
 	jobClosed          = ProblemType{"job-closed", http.StatusConflict, "The job has an outcome that this would change"}
+	notCertified       = ProblemType{"not-certified", http.StatusConflict, "The provider has not proved that it honours the job's contract"}
 	tooLarge           = ProblemType{"too-large", http.StatusRequestEntityTooLarge, "The body is too long"}
 	unsupportedMedia   = ProblemType{"unsupported-media-type", http.StatusUnsupportedMediaType, "The body is not application/json"}
 	rateLimited        = ProblemType{"rate-limited", http.StatusTooManyRequests, "The token's rate is used up"}
@@ -50,7 +51,7 @@ var (
 	internal           = ProblemType{"internal", http.StatusInternalServerError, "A defect of onejob"}
 	misconfigured      = ProblemType{"misconfigured", http.StatusInternalServerError, "A server lacks what onejob needs"}
 	unavailable        = ProblemType{"unavailable", http.StatusServiceUnavailable, "Not now: send it again, with the same key"}
-	problemsInOrder    = []ProblemType{invalidRequest, keyMissing, keyInvalid, unauthorized, budgetExceeded, forbidden, notFound, methodNotAllowed, requestTimeout, conflict, attemptUnresolved, nothingToResolve, jobClosed, tooLarge, unsupportedMedia, rateLimited, internal, misconfigured, receiverFailed, unavailable}
+	problemsInOrder    = []ProblemType{invalidRequest, keyMissing, keyInvalid, unauthorized, budgetExceeded, forbidden, notFound, methodNotAllowed, requestTimeout, conflict, attemptUnresolved, nothingToResolve, jobClosed, notCertified, tooLarge, unsupportedMedia, rateLimited, internal, misconfigured, receiverFailed, unavailable}
 	problemsOfTheCodes = map[onejob.Code]ProblemType{
 		onejob.CodeInvalidRequest:    invalidRequest,
 		onejob.CodeConflict:          conflict,
@@ -59,6 +60,7 @@ var (
 		onejob.CodeAttemptUnresolved: attemptUnresolved,
 		onejob.CodeNothingToResolve:  nothingToResolve,
 		onejob.CodeJobClosed:         jobClosed,
+		onejob.CodeNotCertified:      notCertified,
 		onejob.CodeBudgetExceeded:    budgetExceeded,
 		onejob.CodeServerUnreachable: unavailable,
 		onejob.CodeMisconfigured:     misconfigured,

@@ -91,8 +91,8 @@ providers:
   gpt: {type: openai, url: "%[1]s/openai/v1", model: m-large, timeout: 10s, listen_for: 1m, unpriced: allow}
   claude: {type: anthropic, url: "%[1]s/anthropic", model: c-large, timeout: 10s, listen_for: 1m, unpriced: allow}
 kinds:
-  ticket: {side_effects: external}
-  chat: {side_effects: none}
+  ticket: {side_effects: external, contract: none}
+  chat: {side_effects: none, contract: none}
 worker: {heartbeat_timeout: 2s, drain: 100ms}
 `, address)), os.LookupEnv)
 	if err != nil {

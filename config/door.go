@@ -104,8 +104,10 @@ func (c *Config) checkDoor(f *file, line int) error {
 		if v.door == nil {
 			continue
 		}
-		if _, ok := c.Kinds[v.door.Kind]; !ok {
+		if kind, ok := c.Kinds[v.door.Kind]; !ok {
 			return f.errorf(line, "door.%s has kind %s, which is not under kinds: add it", v.name, quoted(v.door.Kind))
+		} else if kind.Contract != nil {
+			return f.errorf(line, "door.%s has kind %s, whose contract writes the prompt: use a kind with contract: none, for callers write theirs", v.name, quoted(v.door.Kind))
 		}
 		names := slices.Concat([]string{v.door.Provider}, v.door.Fallbacks)
 		for _, name := range v.door.Models {
