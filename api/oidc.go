@@ -118,7 +118,7 @@ func (s *keySet) VerifySignature(ctx context.Context, text string) ([]byte, erro
 	for i, a := range algorithms {
 		allowed[i] = jose.SignatureAlgorithm(a)
 	}
-	signed, err := jose.ParseSigned(text, allowed)
+	signed, err := jose.ParseSignedCompact(text, allowed)
 	if err != nil || len(signed.Signatures) != 1 {
 		return nil, fmt.Errorf("no token with one signature: %v", err)
 	}
