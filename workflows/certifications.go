@@ -40,11 +40,11 @@ func (c Certifications) Start(ctx context.Context, in activities.CertificationIn
 	if !temporal.IsWorkflowExecutionAlreadyStartedError(err) {
 		return in.RunID, err == nil, translate("start the certification", err)
 	}
-	there, err := c.Client.DescribeWorkflowExecution(ctx, id, "")
+	there, err := c.Client.DescribeWorkflow(ctx, id, "")
 	if err != nil {
 		return "", false, translate("read the certification", err)
 	}
-	err = converter.GetDefaultDataConverter().FromPayload(there.GetWorkflowExecutionInfo().GetMemo().GetFields()[memoRunID], &runID)
+	err = converter.GetDefaultDataConverter().FromPayload(there.RawResponse.GetWorkflowExecutionInfo().GetMemo().GetFields()[memoRunID], &runID)
 	return runID, false, translate("read the certification", err)
 }
 
