@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/onejob/onejob"
+	"github.com/onejob/onejob/certify"
 	"github.com/onejob/onejob/contract"
 	"github.com/onejob/onejob/provider"
 )
@@ -15,11 +16,7 @@ type Contracts map[string]*contract.Contract
 // promptOf is a contract's prompt for an input, with all that the contract asks a provider
 // for. Certification and jobs ask by the same.
 func promptOf(c *contract.Contract, p contract.Prompt, input json.RawMessage) provider.Prompt {
-	return provider.Prompt{
-		System: p.System, User: p.User, Input: input,
-		Temperature: c.Parameters.Temperature, MaxTokens: c.Parameters.MaxTokens, Seed: c.Parameters.Seed,
-		ResponseFormat: c.Parameters.ResponseFormat, Schema: c.OutputSchema(),
-	}
+	return certify.PromptOf(c, p, input)
 }
 
 // known returns what the rows have to know of the contract of a kind, nil if it has none.
