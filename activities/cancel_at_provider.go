@@ -97,7 +97,7 @@ func (a *Activities) lookUpOnce(ctx context.Context, p provider.Provider, jobID 
 	if !final(answer) {
 		return nil
 	}
-	answer, err := a.Judge().Judged(ctx, jobID, sought, p, answer)
+	answer, err := JudgeOf(a.Options).Judged(ctx, jobID, sought, p, answer)
 	if err != nil {
 		return err
 	}

@@ -56,8 +56,8 @@ type Judge struct {
 	Logger    *slog.Logger
 }
 
-// Judge returns the judge of the activities.
-func (o Options) Judge() Judge {
+// JudgeOf returns the judge of those activities.
+func JudgeOf(o Options) Judge {
 	return Judge{Contracts: o.Contracts, Catalog: o.Catalog, Store: o.Store, Observer: o.Observer, Logger: o.Logger}
 }
 

@@ -13,12 +13,6 @@ import (
 // Contracts are the contracts of the kinds of job that have one, by kind.
 type Contracts map[string]*contract.Contract
 
-// promptOf is a contract's prompt for an input, with all that the contract asks a provider
-// for. Certification and jobs ask by the same.
-func promptOf(c *contract.Contract, p contract.Prompt, input json.RawMessage) provider.Prompt {
-	return certify.PromptOf(c, p, input)
-}
-
 // known returns what the rows have to know of the contract of a kind, nil if it has none.
 func (e *execution) known(kind string) *onejob.Contract {
 	c, ok := e.Contracts[kind]
@@ -43,5 +37,5 @@ func (e *execution) asked(kind string, input json.RawMessage) (json.RawMessage, 
 	if err != nil {
 		return nil, fmt.Errorf("the input does not fit the contract %s: %w", c.File, err)
 	}
-	return prompter.Prompted(promptOf(c, prompt, input))
+	return prompter.Prompted(certify.PromptOf(c, prompt, input))
 }

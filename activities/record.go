@@ -104,7 +104,7 @@ func (a *Activities) observe(ctx context.Context, provider, kind string, recorde
 		a.Circuits.heard(ctx, provider, recorded.Attempt)
 	}
 	p, _ := a.Providers.Get(provider)
-	a.Judge().Heard(ctx, p, kind, recorded)
+	JudgeOf(a.Options).Heard(ctx, p, kind, recorded)
 }
 
 // retryWarnings is how often it is said of one thing that it still does not succeed.

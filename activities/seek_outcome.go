@@ -171,7 +171,7 @@ func (s *seeker) take(ctx context.Context, sought postgres.Sought, answer provid
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWord)
 	defer cancel()
 	p, _ := s.Providers.Get(sought.Provider)
-	if answer, err = s.Judge().Judged(ctx, s.in.JobID, sought, p, answer); err != nil {
+	if answer, err = JudgeOf(s.Options).Judged(ctx, s.in.JobID, sought, p, answer); err != nil {
 		return false, err
 	}
 	recorded, err := s.recorder(sought).writeOutcome(ctx, answer)

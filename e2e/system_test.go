@@ -233,6 +233,7 @@ func (s *system) newWorkerConfig(change ...func(*worker.Config)) worker.Config {
 	}
 	c := worker.Config{
 		Store: s.store, Temporal: s.temporal, Namespace: client.DefaultNamespace, Providers: provider.NewRegistry(providers...), Kinds: s.config.Catalog().Kinds,
+		Contracts: s.config.Contracts(),
 		TaskQueue: s.queue, HeartbeatTimeout: s.config.Worker.HeartbeatTimeout, Drain: s.config.Worker.Drain,
 		ReconcileEvery: 200 * time.Millisecond, RelaunchAfter: time.Second, Logger: quiet,
 	}

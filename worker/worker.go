@@ -244,7 +244,7 @@ func (c Config) catalog() onejob.Catalog {
 // at [Config.CallbackURL].
 func (w *Worker) Callbacks() http.Handler {
 	return callbacks.New(callbacks.Options{
-		Store: w.config.Store, Providers: w.config.Providers, Limits: w.config.Limits, Judge: w.activities(w.slots).Judge(), Tell: w.runs,
+		Store: w.config.Store, Providers: w.config.Providers, Limits: w.config.Limits, Judge: activities.JudgeOf(w.activities(w.slots).Options), Tell: w.runs,
 		Observer: w.config.Metrics, Logger: w.config.Logger,
 	})
 }
