@@ -37,6 +37,10 @@ const (
 	CurrencyRemedy = "use a code of ISO 4217 like USD"
 )
 
+// NoCurrency is ISO 4217's code for it: of a call that nobody put a price on. Nothing is priced
+// or budgeted in it.
+const NoCurrency = "XXX"
+
 var (
 	exactDecimal = regexp.MustCompile(`^[0-9]{1,12}(\.[0-9]{1,12})?$`)
 	currencyCode = regexp.MustCompile(`^[A-Z]{3}$`)
@@ -56,9 +60,9 @@ func (a Amount) Check() error {
 }
 
 // CheckCurrency returns an [ErrInvalidRequest] unless code has the form of ISO 4217, and is
-// not XXX, its code for no currency.
+// not [NoCurrency].
 func CheckCurrency(code string) error {
-	if code == "XXX" || !currencyCode.MatchString(code) {
+	if code == NoCurrency || !currencyCode.MatchString(code) {
 		return Errorf(CodeInvalidRequest, "currency %.20q is none: %s", code, CurrencyRemedy)
 	}
 	return nil

@@ -31,7 +31,7 @@ const (
 // Priced is what a call cost.
 type Priced struct {
 	Cost     onejob.Amount
-	Currency string // XXX: it has no price
+	Currency string // [onejob.NoCurrency]: it has no price
 }
 
 // Verdict is what is said of one answer, as it is stored.
@@ -89,7 +89,7 @@ func checkCeilings(c contract.Ceilings, timeout, latency time.Duration, price Pr
 		findings = append(findings, contract.Finding{Code: CodeLatency, Detail: fmt.Sprintf("it took %v, and a job takes an attempt for unknown after %v", took, timeout)})
 	}
 	switch {
-	case c.Currency == "" || price.Currency == "XXX" || price.Currency == "":
+	case c.Currency == "" || price.Currency == onejob.NoCurrency || price.Currency == "":
 	case price.Currency != c.Currency:
 		findings = append(findings, contract.Finding{Code: CodeCost, Detail: fmt.Sprintf("it cost %s %s, the ceiling is in %s: state both in one currency", price.Cost, price.Currency, c.Currency)})
 	case price.Cost.Cmp(c.Cost) > 0:

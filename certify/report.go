@@ -43,7 +43,7 @@ type Call struct {
 	Latency   time.Duration
 	StartedAt time.Time
 	Cost      onejob.Amount
-	Currency  string // XXX or empty: it has no price
+	Currency  string // [onejob.NoCurrency] or empty: it has no price
 }
 
 // Report is what a certification found.
@@ -216,7 +216,7 @@ func total(calls []Call) (t Totals) {
 			t.Answered++
 		}
 		t.LongestLatencyMS = max(t.LongestLatencyMS, call.Latency.Milliseconds())
-		if call.Currency != "" && call.Currency != "XXX" {
+		if call.Currency != "" && call.Currency != onejob.NoCurrency {
 			t.Currency = call.Currency
 			cost = cost.Add(call.Cost)
 		}
