@@ -20,8 +20,9 @@ type Decision struct {
 	Uncertified bool           // of an attempt that is asked for: without a certificate too
 	Catalog     onejob.Catalog // by whose contracts a provider needs a certificate and a result is checked; zero: none
 
-	provider string // of the attempt asked for
-	attempt  int    // that it is about; 0: the unresolved one
+	provider string              // of the attempt asked for
+	attempt  int                 // that it is about; 0: the unresolved one
+	outcome  onejob.AttemptState // that the attempt is resolved as
 }
 
 // Decide records a checked decision, by one of the methods below, if the job's rows and the
@@ -74,8 +75,9 @@ func decidedBefore(ctx context.Context, tx pgx.Tx, jobID string, action onejob.D
 	var why *string
 	var same bool
 	err = tx.QueryRow(ctx, `
-		SELECT refused, refusal, job_id = $2 AND action = $3 AND ($4 = '' OR provider IS NULL OR provider = $4) AND ($5 = 0 OR attempt IS NULL OR attempt = $5)
-		FROM decisions WHERE token = $1`, d.Token, jobID, action, d.provider, d.attempt).Scan(&code, &why, &same)
+		SELECT refused, refusal, job_id = $2 AND action = $3 AND ($4 = '' OR provider IS NULL OR provider = $4)
+			AND ($5 = 0 OR attempt IS NULL OR attempt = $5) AND ($6 = '' OR outcome IS NULL OR outcome = $6)
+		FROM decisions WHERE token = $1`, d.Token, jobID, action, d.provider, d.attempt, d.outcome).Scan(&code, &why, &same)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return false, nil, nil
 	}
@@ -241,6 +243,9 @@ func (s *Store) ResolveAttemptIfLive(ctx context.Context, jobID string, number i
 
 func (s *Store) resolve(ctx context.Context, jobID string, number int, action onejob.DecisionAction, o Outcome, d Decision) (onejob.Progress, error) {
 	d.attempt = number
+	if action == onejob.DecideResolveAttempt {
+		d.outcome = o.State
+	}
 	return s.decide(ctx, jobID, action, d, func(tx pgx.Tx, job lockedJob) error {
 		a, err := unresolvedAttempt(ctx, tx, jobID, number)
 		if err != nil {
@@ -257,11 +262,7 @@ func (s *Store) resolve(ctx context.Context, jobID string, number int, action on
 		if _, err := writeOutcome(ctx, tx, a, job, o); err != nil {
 			return err
 		}
-		outcome := o.State
-		if outcome == onejob.AttemptCancelled {
-			outcome = ""
-		}
-		return logDecision(ctx, tx, jobID, action, a.Number, outcome, a.Provider, d)
+		return logDecision(ctx, tx, jobID, action, a.Number, d.outcome, a.Provider, d)
 	})
 }
 

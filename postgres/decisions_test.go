@@ -213,3 +213,34 @@ func TestRefusedDecisionStaysRefused(t *testing.T) {
 		t.Errorf("told again it got %v and asked for %q", err, p.Requested)
 	}
 }
+
+func TestTokenStandsForOneDecision(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	ctx, a, other := t.Context(), r.unknown(t), r.unknown(t)
+	who := postgres.Decision{By: "ops", Token: uuid.NewString()}
+	resolve := func(job string, number int, as onejob.AttemptState, result json.RawMessage) error {
+		_, err := r.store.ResolveAttemptIfLive(ctx, job, number, as, result, who)
+		return err
+	}
+	for range 2 {
+		mustBe(t, resolve(a.job.ID, 1, onejob.AttemptFailed, nil), nil)
+	}
+	mustBe(t, resolve(a.job.ID, 0, onejob.AttemptFailed, nil), nil)
+	_, cancelled := r.store.CancelAttemptIfLive(ctx, a.job.ID, 1, who)
+	_, closed := r.store.CancelJobIfOpen(ctx, a.job.ID, who)
+	_, asked := r.store.RequestAttemptIfNoneLives(ctx, a.job.ID, "second", who)
+	for what, err := range map[string]error{
+		"the other outcome": resolve(a.job.ID, 1, onejob.AttemptSucceeded, json.RawMessage(`1`)),
+		"another attempt":   resolve(a.job.ID, 2, onejob.AttemptFailed, nil),
+		"another job":       resolve(other.job.ID, 1, onejob.AttemptFailed, nil),
+		"a cancellation":    cancelled,
+		"the end of a job":  closed,
+		"a new attempt":     asked,
+	} {
+		if !errors.Is(err, onejob.ErrConflict) {
+			t.Errorf("the token of another decision for %s: %v", what, err)
+		}
+	}
+	r.mustBeConsistent(t)
+}

@@ -195,7 +195,7 @@ var linear = porcupine.Model{
 
 // newlySubmitted is the model of a job that was just inserted.
 func newlySubmitted() *model {
-	return &model{status: onejob.StatusAccepted, decisions: map[string]bool{}, discards: map[int]onejob.Reason{}}
+	return &model{status: onejob.StatusAccepted, decisions: map[string]modelDecision{}, discards: map[int]onejob.Reason{}}
 }
 
 func (m *model) copy() *model {

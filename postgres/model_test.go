@@ -27,7 +27,7 @@ type model struct {
 	winner    int
 	requested string
 	attempts  []modelAttempt
-	decisions map[string]bool
+	decisions map[string]modelDecision
 	discards  map[int]onejob.Reason
 }
 
@@ -39,6 +39,26 @@ type modelAttempt struct {
 	recordedBy string
 	decided    bool
 	discarded  bool
+}
+
+// modelDecision is what a token stands for. What an action has not is left empty.
+type modelDecision struct {
+	action   onejob.DecisionAction
+	attempt  int
+	outcome  onejob.AttemptState
+	provider string
+}
+
+// decided says whether the token stands for a decision. Another one is refused.
+func (m *model) decided(token string, d modelDecision) (repeated bool, refusal error) {
+	before, repeated := m.decisions[token]
+	if d.attempt == 0 {
+		d.attempt = before.attempt // the unresolved one at that time
+	}
+	if repeated && d != before {
+		return true, onejob.ErrConflict
+	}
+	return repeated, nil
 }
 
 func (a modelAttempt) unresolved() bool {
@@ -169,9 +189,11 @@ func (m *model) adopt(listening []int, fence int) {
 
 // request returns the refusal, or nil.
 func (m *model) request(provider, token string) error {
+	d := modelDecision{action: onejob.DecideStartAttempt, provider: provider}
+	if repeated, refusal := m.decided(token, d); repeated {
+		return refusal
+	}
 	switch {
-	case m.decisions[token]:
-		return nil
 	case m.status == onejob.StatusSucceeded || m.status == onejob.StatusCancelled:
 		return onejob.ErrJobClosed
 	case m.anyUnresolved() || m.status == onejob.StatusAccepted || m.requested != "":
@@ -180,13 +202,17 @@ func (m *model) request(provider, token string) error {
 	if m.status == onejob.StatusFailed {
 		m.version++
 	}
-	m.status, m.requested, m.decisions[token] = onejob.StatusRunning, provider, true
+	m.status, m.requested, m.decisions[token] = onejob.StatusRunning, provider, d
 	return nil
 }
 
 func (m *model) resolve(number int, state onejob.AttemptState, token string) error {
-	if m.decisions[token] {
-		return nil
+	d := modelDecision{action: onejob.DecideCancelAttempt, attempt: number}
+	if state != onejob.AttemptCancelled {
+		d.action, d.outcome = onejob.DecideResolveAttempt, state
+	}
+	if repeated, refusal := m.decided(token, d); repeated {
+		return refusal
 	}
 	if number == 0 {
 		number = 1 + slices.IndexFunc(m.attempts, modelAttempt.unresolved)
@@ -195,13 +221,15 @@ func (m *model) resolve(number int, state onejob.AttemptState, token string) err
 		return onejob.ErrNothingToResolve
 	}
 	m.end(number, state, token)
-	m.decisions[token] = true
+	d.attempt = number
+	m.decisions[token] = d
 	return nil
 }
 
 func (m *model) cancel(token string) error {
-	if m.decisions[token] {
-		return nil
+	d := modelDecision{action: onejob.DecideCancelJob}
+	if repeated, refusal := m.decided(token, d); repeated {
+		return refusal
 	}
 	if m.status.Closed() {
 		return onejob.ErrJobClosed
@@ -214,7 +242,7 @@ func (m *model) cancel(token string) error {
 			m.discard(i+1, onejob.ReasonJobClosed)
 		}
 	}
-	m.status, m.requested, m.decisions[token] = onejob.StatusCancelled, "", true
+	m.status, m.requested, m.decisions[token] = onejob.StatusCancelled, "", d
 	m.version++
 	return nil
 }
@@ -237,7 +265,7 @@ func TestStoreDoesWhatTheDesignSays(t *testing.T) {
 			return
 		}
 		p := &play{rig: r, t: t, job: r.accepted(t, hedged), tokens: []string{uuid.NewString()},
-			model: model{status: onejob.StatusAccepted, decisions: map[string]bool{}, discards: map[int]onejob.Reason{}}}
+			model: model{status: onejob.StatusAccepted, decisions: map[string]modelDecision{}, discards: map[int]onejob.Reason{}}}
 		rt.Repeat(p.actions())
 	})
 	r.mustBeConsistent(t)
@@ -361,9 +389,10 @@ func (p *play) request(rt *rapid.T) {
 	p.drop(who, err)
 }
 
-// drop forgets the token of a refused decision: told again, it would be refused again.
+// drop forgets the token of a refused decision: told again, it would be refused again. One that
+// stands for another decision goes on to do so.
 func (p *play) drop(who postgres.Decision, refusal error) {
-	if refusal == nil {
+	if refusal == nil || errors.Is(refusal, onejob.ErrConflict) {
 		return
 	}
 	p.tokens = slices.DeleteFunc(p.tokens, func(token string) bool { return token == who.Token })
