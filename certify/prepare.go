@@ -109,11 +109,7 @@ func Prepare(ctx context.Context, c *contract.Contract, s Subject) (p Preparatio
 
 func prepare(ctx context.Context, c *contract.Contract, s Subject, k contract.Case, name string, takes bool) Question {
 	q := Question{Case: name, Runs: k.Runs, MustPass: k.MustPass}
-	var counter contract.Counter
-	if takes {
-		counter = s.Counter
-	}
-	rendered, err := c.RenderCase(k, counter)
+	rendered, err := c.RenderCase(k, nil) // as jobs do
 	if err == nil && takes {
 		err = survives(rendered, k.Input, s.Counter)
 	}
@@ -141,7 +137,7 @@ func Ask(c *contract.Contract, s Subject, name string) (json.RawMessage, error) 
 	if !ok {
 		return nil, onejob.Errorf(onejob.CodeNotFound, "contract %.12s has no case %q", c.SHA256, name)
 	}
-	rendered, err := c.RenderCase(k, s.Counter)
+	rendered, err := c.RenderCase(k, nil) // as jobs do
 	if err != nil {
 		return nil, err
 	}
@@ -159,14 +155,19 @@ func findingOf(err error) contract.Finding {
 // marker is what a template that nobody filled in leaves behind.
 var marker = regexp.MustCompile(`\{\{.*?\}\}|<no value>|\$\{[A-Za-z_][A-Za-z0-9_.]*\}`)
 
-// survives returns a finding if the prompt has a template's marker that the input has not, or if
-// the tokenizer gives back another text than it was given.
+// survives returns a finding if the prompt has a template's marker that the input has not, or a
+// special token of the model, or if the tokenizer gives back another text than it was given.
 func survives(p contract.Prompt, input []byte, counter contract.Counter) error {
 	for name, text := range map[string]string{"system": p.System, "user": p.User} {
 		for _, left := range marker.FindAllString(text, -1) {
 			if !inInput(input, left) {
 				return contract.Finding{Code: contract.CodeTemplate, Name: left, Detail: fmt.Sprintf("the %s prompt still has %s, which the template left: fill it in", name, left)}
 			}
+		}
+	}
+	for _, token := range counter.SpecialTokens() {
+		if strings.Contains(p.System+"\n"+p.User, token) {
+			return contract.Finding{Code: contract.CodeSpecialToken, Name: token, Detail: "the prompt holds " + token + ", which steers the model: take it out of the input or the template"}
 		}
 	}
 	if t, ok := counter.(contract.Tokenizer); ok {

@@ -78,23 +78,28 @@ func playSimulator() int {
 }
 
 func startSimulator() (stop func(), err error) {
+	simulatorURL, stop, err = spawnSimulator()
+	return stop, err
+}
+
+// spawnSimulator starts a simulated provider as a process of its own.
+func spawnSimulator() (address string, stop func(), err error) {
 	self := exec.Command(os.Args[0])
 	self.Env = append(os.Environ(), roleVariable+"="+roleSimulator)
 	self.Stderr = os.Stderr
 	stdin, err := self.StdinPipe()
 	if err != nil {
-		return nil, err
+		return "", nil, err
 	}
 	stdout, err := self.StdoutPipe()
 	if err != nil {
-		return nil, err
+		return "", nil, err
 	}
 	if err := self.Start(); err != nil {
-		return nil, err
+		return "", nil, err
 	}
 	line, err := bufio.NewReader(stdout).ReadString('\n')
-	simulatorURL = strings.TrimSpace(line)
-	return func() { _ = stdin.Close(); _ = self.Wait() }, err
+	return strings.TrimSpace(line), func() { _ = stdin.Close(); _ = self.Wait() }, err
 }
 
 // system is one onejob of its own: a database, a task queue, an owner.
@@ -189,7 +194,7 @@ providers:
 kinds:
   ticket: {side_effects: external, contract: none}
   free: {side_effects: none, contract: none}
-worker: {heartbeat_timeout: 2s, drain: 1s}
+worker: {heartbeat_timeout: 4s, drain: 1s}
 `, simulatorURL+"/v1/run/primary", simulatorURL+"/v1/run/fallback", simulatorURL+"/v1/run/asked", simulatorURL+"/v1/run/again", simulatorURL+"/v1/run/patient", simulatorURL+"/v1/run/calling",
 		simulatorURL+"/openai/v1", simulatorURL+"/anthropic")
 	c, err := config.Parse("onejob.yaml", []byte(strings.Replace(text, old, replacement, 1)), func(string) (string, bool) { return callbackSecret, true })

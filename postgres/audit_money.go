@@ -16,6 +16,9 @@ var moneyChecks = []auditCheck{
 	{"attempts_without_cost", SeverityDifference, attemptsWithoutCost},
 	{"costs_without_attempt", SeverityDifference, costsWithoutAttempt},
 	{"attempts_costed_twice", SeverityDifference, attemptsCostedTwice},
+	{"calls_without_cost", SeverityDifference, callsWithoutCost},
+	{"costs_without_call", SeverityDifference, costsWithoutCall},
+	{"calls_costed_twice", SeverityDifference, callsCostedTwice},
 	{"amounts_by_snapshot", SeverityDifference, amountsBySnapshot},
 	{"amounts_by_usage", SeverityDifference, amountsByUsage},
 	{"snapshots_by_prices", SeverityDifference, snapshotsByPrices},
@@ -26,6 +29,7 @@ var moneyChecks = []auditCheck{
 	{"budgets", SeverityDifference, budgetsDiffer},
 	{"settlements", SeverityDifference, settlementsDiffer},
 	{"reservations", SeverityDifference, reservationsDiffer},
+	{"certification_settlements", SeverityDifference, certificationSettlementsDiffer},
 	{"unpriced_entries", SeverityWarning, unpricedEntries},
 }
 
@@ -71,7 +75,7 @@ const costsWithoutAttempt = `
 		format('entry %s is the cost of %s at %s %s, attempt %s of job %s used %s of %s %s', l.id, l.usage, l.provider, l.model,
 			a.number, a.job_id, a.usage, a.provider, a.model) AS says
 	FROM ledger l LEFT JOIN attempts a ON a.id = l.attempt_id LEFT JOIN jobs j ON j.id = a.job_id
-	WHERE l.kind = 'cost' AND l.corrects IS NULL AND ` + ledgerInScope + `
+	WHERE l.kind = 'cost' AND l.corrects IS NULL AND l.certification_call IS NULL AND ` + ledgerInScope + `
 	  AND (a.job_id IS DISTINCT FROM l.job_id OR j.owner_id IS DISTINCT FROM l.owner_id OR a.provider <> l.provider OR a.model <> coalesce(l.model, '')
 	       OR a.usage IS NULL OR a.usage::text <> l.usage::text AND a.usage::jsonb <> l.usage::jsonb)
 	ORDER BY l.id`
@@ -81,6 +85,34 @@ const attemptsCostedTwice = `
 		format('entry %s is a second cost of an attempt of job %s: entry %s is the first', l.id, l.job_id, o.id) AS says
 	FROM ledger l JOIN ledger o ON o.attempt_id = l.attempt_id AND o.kind = 'cost' AND o.corrects IS NULL AND o.id < l.id
 	WHERE l.kind = 'cost' AND l.corrects IS NULL AND ` + ledgerInScope + `
+	ORDER BY l.id`
+
+// callInScope is of the calls of certifications that have an outcome.
+const callInScope = `k.finished_at >= $2::date::timestamp AT TIME ZONE 'UTC' AND k.finished_at < ($3::date + 1)::timestamp AT TIME ZONE 'UTC' AND ($1::text = '' OR r.owner_id = $1)`
+
+const callsWithoutCost = `
+	SELECT json_build_object('certification', k.run_id, 'call', k.id::text, 'owner', r.owner_id) AS ids,
+		format('call %s of certification %s used %s of %s, and its cost is not booked', k.id, k.run_id, k.usage, r.provider) AS says
+	FROM certification_calls k JOIN certification_runs r ON r.id = k.run_id
+	WHERE k.usage IS NOT NULL AND ` + callInScope + `
+	  AND NOT EXISTS (SELECT FROM ledger l WHERE l.certification_call = k.id AND l.corrects IS NULL)
+	ORDER BY k.id`
+
+const costsWithoutCall = `
+	SELECT json_build_object('entry', l.id::text, 'certification', coalesce(k.run_id::text, ''), 'call', l.certification_call::text, 'owner', l.owner_id) AS ids,
+		format('entry %s is the cost of %s at %s %s, call %s of certification %s used %s of %s %s', l.id, l.usage, l.provider, l.model,
+			l.certification_call, k.run_id, k.usage, r.provider, r.model) AS says
+	FROM ledger l LEFT JOIN certification_calls k ON k.id = l.certification_call LEFT JOIN certification_runs r ON r.id = k.run_id
+	WHERE l.certification_call IS NOT NULL AND l.corrects IS NULL AND ` + ledgerInScope + `
+	  AND (l.kind <> 'cost' OR r.owner_id IS DISTINCT FROM l.owner_id OR r.provider IS DISTINCT FROM l.provider OR r.model IS DISTINCT FROM coalesce(l.model, '')
+	       OR k.usage IS NULL OR k.usage::text <> l.usage::text AND k.usage::jsonb <> l.usage::jsonb)
+	ORDER BY l.id`
+
+const callsCostedTwice = `
+	SELECT json_build_object('entry', l.id::text, 'first', o.id::text, 'call', l.certification_call::text, 'owner', l.owner_id) AS ids,
+		format('entry %s is a second cost of call %s of a certification: entry %s is the first', l.id, l.certification_call, o.id) AS says
+	FROM ledger l JOIN ledger o ON o.certification_call = l.certification_call AND o.corrects IS NULL AND o.id < l.id
+	WHERE l.corrects IS NULL AND ` + ledgerInScope + `
 	ORDER BY l.id`
 
 // snapshotLines are the lines of the entry l's own snapshot.
@@ -121,10 +153,10 @@ const amountsByUsage = `
 	  AND (l.amount IS DISTINCT FROM r.amount OR l.unpriced <> r.unpriced)
 	ORDER BY l.id`
 
-// knownAtBooking says that the price n is of the entry l's model, was valid when its attempt a
-// started, and was recorded before the call was costed: a charge goes by the prices of the
+// knownAtBooking says that the price n is of the entry l's model, was valid when its attempt a,
+// or its call k of a certification, started, and was recorded before the call was costed: a charge goes by the prices of the
 // cost. What was recorded in the minute before may not have been committed.
-const knownAtBooking = `n.provider = l.provider AND n.model = coalesce(l.model, '') AND n.valid_from <= a.started_at
+const knownAtBooking = `n.provider = l.provider AND n.model = coalesce(l.model, '') AND n.valid_from <= coalesce(a.started_at, k.started_at)
 	AND n.recorded_at < (SELECT coalesce(min(c.created_at), l.created_at) FROM ledger c
 	                     WHERE c.attempt_id = l.attempt_id AND c.kind = 'cost' AND c.corrects IS NULL) - interval '1 minute'`
 
@@ -135,10 +167,10 @@ const snapshotsByPrices = `
 	SELECT json_build_object('entry', l.id::text, 'owner', l.owner_id, 'price', coalesce(s.id::text, ''), 'unit', s.unit) AS ids,
 		format('entry %s of %s %s has %s as price %s, which is %s', l.id, l.provider, l.model, row_to_json(s), s.id, coalesce(row_to_json(p)::text, 'not there')) AS says
 	FROM ledger l CROSS JOIN LATERAL ` + snapshotLines + `
-	LEFT JOIN prices p ON p.id = s.id LEFT JOIN attempts a ON a.id = l.attempt_id
+	LEFT JOIN prices p ON p.id = s.id LEFT JOIN attempts a ON a.id = l.attempt_id LEFT JOIN certification_calls k ON k.id = l.certification_call
 	WHERE l.corrects IS NULL AND ` + ledgerInScope + `
 	  AND (p.id IS NULL OR p.price <> s.price OR p.charge <> s.charge
-	       OR p.provider <> l.provider OR p.model <> coalesce(l.model, '') OR p.currency <> l.currency OR p.valid_from > a.started_at
+	       OR p.provider <> l.provider OR p.model <> coalesce(l.model, '') OR p.currency <> l.currency OR p.valid_from > coalesce(a.started_at, k.started_at)
 	       OR p.unit NOT IN (s.unit, CASE s.unit WHEN 'cached_input' THEN 'input' WHEN 'reasoning' THEN 'output' ELSE '' END)
 	       OR EXISTS (SELECT FROM prices n WHERE ` + knownAtBooking + `
 	                  AND (n.unit = p.unit AND n.valid_from > p.valid_from OR n.unit = s.unit AND p.unit <> s.unit)))
@@ -181,7 +213,10 @@ const budgetsDiffer = `
 		format('%s of the budget of %s for %s is %s, its reservations come to %s', c.counter, owner_id, to_char(month, 'YYYY-MM'), trim_scale(c.kept), trim_scale(c.summed)) AS says
 	FROM budgets b FULL JOIN (
 		SELECT owner_id, month, currency, sum(amount) FILTER (WHERE state = 'open') AS open, sum(settled) FILTER (WHERE state = 'settled') AS settled
-		FROM reservations GROUP BY owner_id, month, currency) r USING (owner_id, month, currency),
+		FROM (SELECT owner_id, month, currency, amount, state, settled FROM reservations
+			UNION ALL SELECT c.owner_id, c.month, m.currency, c.estimate, CASE c.state WHEN 'running' THEN 'open' ELSE 'settled' END, c.settled
+			FROM certification_runs c JOIN budgets m USING (owner_id, month)) set_aside
+		GROUP BY owner_id, month, currency) r USING (owner_id, month, currency),
 		LATERAL (VALUES ('reserved', coalesce(b.reserved, 0), coalesce(r.open, 0)), ('spent', coalesce(b.spent, 0), coalesce(r.settled, 0))) c (counter, kept, summed)
 	WHERE ($1::text = '' OR owner_id = $1) AND c.kept <> c.summed
 	ORDER BY owner_id, month, c.counter`
@@ -205,11 +240,23 @@ const reservationsDiffer = `
 	WHERE ($1::text = '' OR r.owner_id = $1) AND (r.open <> coalesce(j.status IN ('accepted', 'running', 'unknown'), false)::integer OR j.owner_id IS DISTINCT FROM r.owner_id)
 	ORDER BY r.job_id`
 
+// certificationSettlementsDiffer: a run settles what its calls cost up to its end. What a late
+// answer costs is booked behind it.
+const certificationSettlementsDiffer = `
+	SELECT json_build_object('certification', r.id, 'owner', r.owner_id, 'settled', r.settled::text, 'cost', b.cost::text, 'currency', r.currency) AS ids,
+		format('certification %s of %s is settled with %s %s, its calls cost %s by its end', r.id, r.owner_id, trim_scale(r.settled), r.currency, trim_scale(b.cost)) AS says
+	FROM certification_runs r, LATERAL (
+		SELECT coalesce(sum(l.amount), 0) AS cost FROM certification_calls k JOIN ledger l ON l.certification_call = k.id
+		WHERE k.run_id = r.id AND l.corrects IS NULL AND l.currency = r.currency AND l.created_at <= r.finished_at) b
+	WHERE r.state <> 'running' AND ($1::text = '' OR r.owner_id = $1)
+	  AND r.finished_at >= $2::date::timestamp AT TIME ZONE 'UTC' AND r.finished_at < ($3::date + 1)::timestamp AT TIME ZONE 'UTC' AND r.settled <> b.cost
+	ORDER BY r.id`
+
 // unpricedWithPrice finds units that are used, had a price and have no line.
 const unpricedWithPrice = `
 	SELECT json_build_object('entry', l.id::text, 'owner', l.owner_id, 'unit', q.unit) AS ids,
 		format('entry %s leaves out %s %s of %s %s, which had a price', l.id, trim_scale(q.quantity), q.unit, l.provider, l.model) AS says
-	FROM ledger l JOIN attempts a ON a.id = l.attempt_id CROSS JOIN LATERAL onejob_quantities(l.usage) q
+	FROM ledger l LEFT JOIN attempts a ON a.id = l.attempt_id LEFT JOIN certification_calls k ON k.id = l.certification_call CROSS JOIN LATERAL onejob_quantities(l.usage) q
 	WHERE l.unpriced AND l.kind IN ('cost', 'charge') AND l.corrects IS NULL AND ` + ledgerInScope + ` AND q.quantity > 0
 	  AND NOT EXISTS (SELECT FROM ` + snapshotLines + ` WHERE s.unit = q.unit)
 	  AND EXISTS (SELECT FROM prices n WHERE ` + knownAtBooking + ` AND n.unit IN (q.unit, q.other))

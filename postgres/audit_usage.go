@@ -11,7 +11,7 @@ func usageChecks() (checks []auditCheck) {
 }
 
 // auditQuery returns the comparison for the summary. What its key has beside owner, day and
-// currency is taken from the ledger, or from the job.
+// currency is taken from the ledger, or from the job or the certification.
 func (s summary) auditQuery() string {
 	columns, ids, join := "", "", ""
 	for name := range strings.SplitSeq(strings.TrimPrefix(s.by, ", "), ", ") {
@@ -20,7 +20,7 @@ func (s summary) auditQuery() string {
 			ids += ", '" + name + "', " + name
 		}
 		if name == "kind" {
-			join = " LEFT JOIN jobs j ON j.id = l.job_id"
+			join = " LEFT JOIN jobs j ON j.id = l.job_id LEFT JOIN certification_calls k ON k.id = l.certification_call LEFT JOIN certification_runs cr ON cr.id = k.run_id"
 		}
 	}
 	return strings.NewReplacer("{summary}", s.table, "{by}", s.by, "{columns}", columns, "{ids}", ids, "{join}", join).Replace(summaryDiffers)
@@ -29,7 +29,7 @@ func (s summary) auditQuery() string {
 var bookedColumns = map[string]string{
 	"provider": `coalesce(l.provider, '')`,
 	"model":    `coalesce(l.model, '')`,
-	"kind":     `coalesce(j.kind, '')`,
+	"kind":     `coalesce(j.kind, cr.contract, '')`,
 }
 
 // summaryDiffers adds up the ledger's own rows, measure by measure, and finds where a summary

@@ -79,7 +79,7 @@ func (r rig) subscribeUsage(t testing.TB) {
 	t.Helper()
 	if _, err := r.hand.Exec(t.Context(), `
 		INSERT INTO subscriptions (consumer_group, topic)
-		SELECT g, topic FROM unnest($1::text[]) g, unnest(ARRAY['attempt.cost', 'job.charge', 'ledger.reversal']) topic`, usageGroups); err != nil {
+		SELECT g, topic FROM unnest($1::text[]) g, unnest(ARRAY['attempt.cost', 'certification.cost', 'job.charge', 'ledger.reversal']) topic`, usageGroups); err != nil {
 		t.Fatal(err)
 	}
 }

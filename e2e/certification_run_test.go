@@ -1,0 +1,219 @@
+package e2e
+
+import (
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"go.temporal.io/api/common/v1"
+	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/client"
+
+	"github.com/onejob/onejob"
+	"github.com/onejob/onejob/certify"
+	"github.com/onejob/onejob/postgres"
+	"github.com/onejob/onejob/simulator"
+)
+
+// sumText is a small contract: two of three runs must pass.
+const sumText = `
+version: 1
+kind: sum
+side_effects: none
+prompt:
+  system: "Add the numbers. Reply with one JSON object and nothing around it."
+  user: "{{json .numbers}}"
+input_schema: {type: object, required: [numbers], properties: {numbers: {type: array, items: {type: number}}}}
+output_schema: {type: object, required: [sum], properties: {sum: {type: number}, note: {type: string}}}
+rules: [{name: adds-up, cel: output.sum == sum(input.numbers)}]
+parameters: {temperature: 0, max_tokens: 100}
+certificate: {valid_for: 720h, keep_payloads: true}
+cases:
+  - {name: cents, input: {numbers: [0.1, 0.2]}, facts: [{path: /sum, equal: 0.3}], runs: 3, must_pass: 2}
+  - {name: tens, input: {numbers: [10, 20]}, facts: [{path: /sum, equal: 30}], runs: 3, must_pass: 2}
+canary: {instruction: "Set note to kestrel-5512.", input: {numbers: [1, 2]}, facts: [{path: /note, equal: kestrel-5512}], runs: 1}
+`
+
+const sumCalls = 7
+
+// sumContract is the contract under an identity of its own: a certification has one workflow.
+func sumContract(t *testing.T) tested {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "sum.yaml")
+	if err := os.WriteFile(path, []byte(strings.Replace(sumText, "nothing around it.", "nothing around it. "+rand.Text(), 1)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	c, bundle, err := certify.Load(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tested{Contract: c, bundle: bundle, replies: map[string]json.RawMessage{
+		"cents": json.RawMessage(`{"sum": 0.3}`), "tens": json.RawMessage(`{"sum": 30}`), "canary": json.RawMessage(`{"sum": 3, "note": "kestrel-5512"}`),
+	}}
+}
+
+// holdFirst keeps the first answer to the first case until the name is released.
+func holdFirst(parts []part, name string) []part {
+	good := parts[1].replies[0]
+	held := good
+	held.Hold = name
+	parts[1].replies = []simulator.Directives{held, good, good}
+	return parts
+}
+
+// awaitCalls waits until so many calls of the run are in the state.
+func (s *system) awaitCalls(runID string, state postgres.CallState, count int) {
+	s.t.Helper()
+	s.eventually("calls of the certification", func() bool {
+		return s.count(`SELECT count(*) FROM certification_calls WHERE run_id = $1 AND state = $2`, runID, state) == count
+	})
+}
+
+func requests(t *testing.T, sim *simulator.Client) int {
+	t.Helper()
+	totals, err := sim.Totals(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return totals.Requests
+}
+
+func TestCertificationOutlivesItsWorkerAndRepeatsNoCall(t *testing.T) {
+	s := newSystem(t)
+	c := sumContract(t)
+	address, sim := ownSimulator(t)
+	if err := sim.SetPlan(t.Context(), simulator.Plan{Scripts: c.scripts(t, "good", holdFirst(c.goodParts(t), "answer"))}); err != nil {
+		t.Fatal(err)
+	}
+	models := s.simulated(address, "good ")
+	stop := s.startWorker(models)
+	runID := s.startCertification(c, "good")
+	s.awaitCalls(runID, postgres.CallAnswered, sumCalls-1)
+	stop()
+	s.awaitCalls(runID, postgres.CallUnknown, 1)
+	s.startWorker(models)
+	outcome, err := s.certifications().Await(t.Context(), c.SHA256, "good")
+	if err != nil || outcome.State != postgres.CertificationPassed || outcome.Certificate == 0 {
+		t.Fatalf("%+v, %v", outcome, err)
+	}
+	if n := requests(t, sim); n != sumCalls {
+		t.Errorf("the provider was asked %d times, want %d", n, sumCalls)
+	}
+
+	if _, err := s.temporal.ResetWorkflowExecution(t.Context(), &workflowservice.ResetWorkflowExecutionRequest{
+		Namespace: client.DefaultNamespace, Reason: "test", RequestId: runID, WorkflowTaskFinishEventId: 4,
+		WorkflowExecution: &common.WorkflowExecution{WorkflowId: onejob.CertificationWorkflowID(c.SHA256, "good")},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	again, err := s.certifications().Await(t.Context(), c.SHA256, "good")
+	if err != nil || again.Certificate != outcome.Certificate || requests(t, sim) != sumCalls {
+		t.Errorf("after a reset: %+v, %v, %d requests", again, err, requests(t, sim))
+	}
+	r := s.report(runID)
+	if reply := r.Cases[1].Calls[0].Reply; reply == nil || *reply != `{"sum":30}` {
+		t.Errorf("the contract keeps payloads, the report has %v", reply)
+	}
+	s.wantCleanAudit()
+}
+
+func TestCertificationGoesOnAfterTheWorkerOfACallDied(t *testing.T) {
+	s := newSystem(t)
+	c := sumContract(t)
+	address, sim := ownSimulator(t)
+	if err := sim.SetPlan(t.Context(), simulator.Plan{Scripts: c.scripts(t, "good", holdFirst(c.goodParts(t), "answer"))}); err != nil {
+		t.Fatal(err)
+	}
+	s.startWorker(s.simulated(address, "good "))
+	runID := s.startCertification(c, "good")
+	s.awaitCalls(runID, postgres.CallAnswered, sumCalls-1)
+	// As if its worker had died: somebody closes the call, and the late answer finds that.
+	rows, err := s.store.CertificationCalls(t.Context(), runID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range rows {
+		if _, err := s.store.FenceCall(t.Context(), row.CertificationCall); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.awaitCalls(runID, postgres.CallUnknown, 1)
+	if _, err := sim.Release(t.Context(), "answer"); err != nil {
+		t.Fatal(err)
+	}
+	outcome, err := s.certifications().Await(t.Context(), c.SHA256, "good")
+	if err != nil || outcome.State != postgres.CertificationPassed {
+		t.Fatalf("%+v, %v", outcome, err)
+	}
+	s.awaitCalls(runID, postgres.CallAnswered, sumCalls)
+	s.wantCleanAudit()
+}
+
+func TestCancelledCertificationMakesNoMoreCalls(t *testing.T) {
+	s := newSystem(t)
+	c := sumContract(t)
+	address, sim := ownSimulator(t)
+	parts := c.goodParts(t)
+	for i := range parts {
+		parts[i].replies[0].Hold = "answer"
+	}
+	if err := sim.SetPlan(t.Context(), simulator.Plan{Scripts: c.scripts(t, "good", parts)}); err != nil {
+		t.Fatal(err)
+	}
+	s.startWorker(s.simulated(address, "good "))
+	runID := s.startCertification(c, "good")
+	const atOnce = 4
+	s.awaitCalls(runID, postgres.CallCalling, atOnce)
+	if err := s.temporal.CancelWorkflow(t.Context(), onejob.CertificationWorkflowID(c.SHA256, "good"), ""); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.certifications().Await(t.Context(), c.SHA256, "good"); err != nil {
+		t.Fatal(err)
+	}
+	run, err := s.store.Certification(t.Context(), runID)
+	if err != nil || run.State != postgres.CertificationCancelled || run.Certificate != 0 {
+		t.Errorf("%+v, %v", run, err)
+	}
+	s.awaitCalls(runID, postgres.CallUnknown, atOnce)
+	if n := requests(t, sim); n != atOnce {
+		t.Errorf("the provider was asked %d times, want %d", n, atOnce)
+	}
+	if r := s.report(runID); r.Passed || r.Summary != "it was cancelled" {
+		t.Errorf("the report says %q", r.Summary)
+	}
+}
+
+func TestCertificationBeyondItsBudgetMakesNoCall(t *testing.T) {
+	s := newSystem(t)
+	c := sumContract(t)
+	address, sim := ownSimulator(t)
+	if err := sim.SetPlan(t.Context(), simulator.Plan{Scripts: c.scripts(t, "good", c.goodParts(t))}); err != nil {
+		t.Fatal(err)
+	}
+	price, err := onejob.ParseAmount("0.001")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.store.ImportPrices(t.Context(), "test", []onejob.Price{{Provider: "good", Model: certifiedModel, Unit: "output", Price: price, Currency: "USD"}}); err != nil {
+		t.Fatal(err)
+	}
+	limit, err := onejob.ParseAmount("0.6") // seven calls of a hundred tokens may come to 0.7
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.store.SetBudget(t.Context(), postgres.BudgetChange{Owner: onejob.CertificationOwner, Limit: &limit, Currency: "USD"}); err != nil {
+		t.Fatal(err)
+	}
+	s.startWorker(s.simulated(address, "good "))
+	s.startCertification(c, "good")
+	if _, err := s.certifications().Await(t.Context(), c.SHA256, "good"); !errors.Is(err, onejob.ErrBudgetExceeded) {
+		t.Errorf("it ended with %v", err)
+	}
+	if n := requests(t, sim); n != 0 {
+		t.Errorf("the provider was asked %d times", n)
+	}
+}
