@@ -186,6 +186,7 @@ func TestRevocationAndFailoverWaitForEachOther(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		t.Cleanup(func() { _ = tx.Rollback(context.Background()) }) // of a test that failed; the pool waits for it
 		if _, err := tx.Exec(t.Context(), revoke, id); err != nil {
 			t.Fatal(err)
 		}
