@@ -24,6 +24,7 @@ var mayImport = map[string][]string{
 	"callbacks":  {"", "provider", "postgres", "activities"},
 	"webhooks":   {"", "provider", "messages", "postgres"},
 	"worker":     {"", "provider", "contract", "messages", "postgres", "activities", "callbacks", "webhooks", "workflows"},
+	"api":        {"", "messages", "postgres", "starter", "webhooks"},
 	"config":     {"", "provider", "contract", "internal"},
 	"contract":   {"", "internal"},
 	"internal":   {""},

@@ -29,7 +29,7 @@
 //  7. postgres: RebuildUsageDay makes the sums anew from the ledger, Audit compares all that
 //     must agree; workflows runs both every hour.
 //  8. worker: runs all of that, and the reconciler that starts what lost its workflow.
-//  9. cmd/onejob: the command line; config: onejob.yaml; contract: what
+//  9. cmd/onejob: the command line; api: the HTTP door; config: onejob.yaml; contract: what
 //     a kind of job asks a model, and what its reply must be.
 //
 // To see it run: dev (Temporal and Postgres on one machine), simulator (a provider that

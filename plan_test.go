@@ -49,6 +49,12 @@ func unknownProvider(provider string) onejob.Attempt {
 	return a
 }
 
+func notCertified(provider string) onejob.Attempt {
+	a := rejected(provider)
+	a.Reason = onejob.ReasonNotCertified
+	return a
+}
+
 func in(state onejob.AttemptState, provider string) onejob.Attempt {
 	return onejob.Attempt{Provider: provider, State: state}
 }
@@ -73,6 +79,17 @@ func closed(status onejob.Status, p onejob.Progress) onejob.Progress {
 
 func threeProviders(maxAttempts int) onejob.Plan {
 	return onejob.Plan{JobID: "01", Providers: []string{"primary", "second", "third"}, MaxAttempts: maxAttempts}
+}
+
+func holding(p onejob.Plan) onejob.Plan {
+	p.Hold = true
+	return p
+}
+
+// certified is the progress of a run that has found a certificate.
+func certified(provider string, p onejob.Progress) onejob.Progress {
+	p.Certified = provider
+	return p
 }
 
 func alone(maxAttempts int) onejob.Plan {
@@ -106,6 +123,12 @@ func TestPlanStartsOneHedgeBesideASilentAttempt(t *testing.T) {
 		{"not a second time", hedgedAfter(time.Second, threeProviders(9)), history(silent, lane1(rejected("second"))), ""},
 		{"not for the hedge", hedgedAfter(time.Second, threeProviders(9)), history(rejected("primary"), lane1(in(onejob.AttemptUnknown, "second"))), ""},
 		{"not beyond the last try", hedgedAfter(time.Second, threeProviders(1)), history(silent), ""},
+		{"not certified: the next fallback at once", hedgedAfter(time.Second, threeProviders(3)), history(silent, lane1(notCertified("second"))), "third"},
+		{"nobody certified: the provider itself", hedgedAfter(time.Second, threeProviders(3)), history(silent, lane1(notCertified("second")), lane1(notCertified("third"))), "primary"},
+		{"the provider itself, once", hedgedAfter(time.Second, threeProviders(9)),
+			history(silent, lane1(notCertified("second")), lane1(notCertified("third")), lane1(rejected("primary"))), ""},
+		{"the provider itself not certified any more", hedgedAfter(time.Second, threeProviders(9)),
+			history(rejected("primary"), notCertified("second"), in(onejob.AttemptUnknown, "third"), lane1(notCertified("third"))), ""},
 	} {
 		step := c.plan.Next(c.progress)
 		if step.Action != onejob.ActionWait {
@@ -115,7 +138,11 @@ func TestPlanStartsOneHedgeBesideASilentAttempt(t *testing.T) {
 		got := ""
 		if step.Hedge != nil {
 			got = step.Hedge.Provider
-			if step.Hedge.Lane != 1 || step.Hedge.After != time.Second || step.Hedge.Number != len(c.progress.Attempts)+1 {
+			after := time.Second
+			if c.progress.Attempts[len(c.progress.Attempts)-1].Reason == onejob.ReasonNotCertified {
+				after = 0
+			}
+			if step.Hedge.Lane != 1 || step.Hedge.After != after || step.Hedge.Number != len(c.progress.Attempts)+1 {
 				t.Errorf("%s: the hedge is %+v", c.why, *step.Hedge)
 			}
 		}
@@ -194,6 +221,18 @@ func TestPlanNamesTheNextStep(t *testing.T) {
 		{"a hint above patience: the fallback", threeProviders(3), history(retryableAfter("primary", time.Hour)), attempt(2, "second", "fallback")},
 		{"a hint above patience and nobody else: wait", alone(3), history(retryableAfter("primary", time.Hour)), attempt(2, "primary", "retry")},
 		{"a hint of just the patience: wait", threeProviders(3), history(retryableAfter("primary", time.Minute)), attempt(2, "primary", "retry")},
+		{"not certified: the next fallback", threeProviders(3), history(rejected("primary"), notCertified("second")), attempt(3, "third", "fallback")},
+		{"not certified: it uses up no attempt", threeProviders(2), history(rejected("primary"), notCertified("second")), attempt(3, "third", "fallback")},
+		{"nobody certified: fail", threeProviders(9), history(rejected("primary"), notCertified("second"), notCertified("third")), failed},
+		{"nobody certified: what may be retried is", threeProviders(9), history(retryable("primary"), retryable("primary"), notCertified("second"), notCertified("third")), attempt(5, "primary", "retry")},
+		{"nobody certified and every attempt used: fail", holding(threeProviders(1)), history(rejected("primary"), notCertified("second")), failed},
+		{"nobody certified and the job may wait: hold", holding(threeProviders(9)), history(rejected("primary"), notCertified("second"), notCertified("third")),
+			onejob.Step{Action: onejob.ActionHold, Number: 4, Provider: "second"}},
+		{"a job that may wait fails where there is nobody to wait for", holding(threeProviders(9)), history(rejected("primary"), rejected("second"), rejected("third")), failed},
+		{"a certificate was found: that fallback", holding(threeProviders(9)), certified("third", history(rejected("primary"), notCertified("second"), notCertified("third"))), attempt(4, "third", "fallback")},
+		{"it is gone again: hold", holding(threeProviders(9)), history(rejected("primary"), notCertified("second"), notCertified("third"), notCertified("third")),
+			onejob.Step{Action: onejob.ActionHold, Number: 5, Provider: "second"}},
+		{"whoever was called since is not waited for", holding(threeProviders(9)), history(rejected("primary"), notCertified("second"), rejected("second")), attempt(4, "third", "fallback")},
 		{"asked for: that provider first", threeProviders(3), asked("third", history(retryable("primary"))), attempt(2, "third", "requested")},
 		{"asked for before any attempt", threeProviders(3), asked("second", history()), attempt(1, "second", "requested")},
 		{"asked for beyond max_attempts", alone(1), asked("primary", history(rejected("primary"))), attempt(2, "primary", "requested")},
@@ -307,6 +346,7 @@ func TestPlanHolds(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		plan := threeProviders(rapid.IntRange(1, 6).Draw(t, "max"))
+		plan.Hold = rapid.Bool().Draw(t, "hold")
 		progress := drawProgress(t)
 		step := plan.Next(progress)
 		if again := plan.Next(progress); again != step {
@@ -315,7 +355,7 @@ func TestPlanHolds(t *testing.T) {
 		if step.Action == onejob.ActionAttempt {
 			checkAttempt(t, plan, progress, step)
 		}
-		if _, blocked := progress.Unresolved(); !blocked && !progress.Status.Closed() && step.Action != onejob.ActionAttempt && step.Action != onejob.ActionFail {
+		if _, blocked := progress.Unresolved(); !blocked && !progress.Status.Closed() && step.Action != onejob.ActionAttempt && step.Action != onejob.ActionFail && !(plan.Hold && step.Action == onejob.ActionHold) {
 			t.Fatalf("nothing is under way and the step is %+v", step)
 		}
 	})
@@ -336,7 +376,7 @@ func checkAttempt(t *rapid.T, plan onejob.Plan, progress onejob.Progress, step o
 	}
 	tried := 0
 	for _, a := range progress.Attempts {
-		if a.Reason != onejob.ReasonNeverStarted {
+		if a.Reason != onejob.ReasonNeverStarted && a.Reason != onejob.ReasonNotCertified {
 			tried++
 		}
 	}
@@ -360,7 +400,7 @@ func drawAttempt(t *rapid.T) onejob.Attempt {
 	return onejob.Attempt{
 		Provider:   rapid.SampledFrom([]string{"primary", "second", "third", "elsewhere"}).Draw(t, "provider"),
 		State:      rapid.SampledFrom(slices.Concat(onejob.AttemptStates(), mostlyFailed)).Draw(t, "state"),
-		Reason:     rapid.SampledFrom([]onejob.Reason{"", onejob.ReasonNotSent, onejob.ReasonNeverStarted, onejob.ReasonRejected}).Draw(t, "reason"),
+		Reason:     rapid.SampledFrom([]onejob.Reason{"", onejob.ReasonNotSent, onejob.ReasonNeverStarted, onejob.ReasonNotCertified, onejob.ReasonRejected}).Draw(t, "reason"),
 		Retryable:  rapid.Bool().Draw(t, "retryable"),
 		RetryAfter: rapid.SampledFrom([]onejob.Duration{0, 0, onejob.Duration(time.Second), onejob.Duration(2 * time.Hour)}).Draw(t, "hint"),
 		Decided:    rapid.Bool().Draw(t, "decided"),
@@ -384,6 +424,26 @@ func TestPlanComesToAnEnd(t *testing.T) {
 			progress = history(append(progress.Attempts, failure.Draw(t, "failure"))...)
 			if len(progress.Attempts) > plan.MaxAttempts {
 				t.Fatalf("%d attempts of %d", len(progress.Attempts), plan.MaxAttempts)
+			}
+		}
+	})
+}
+
+// TestJobWhoseFallbacksAreSkippedComesToAnEnd plays a job whose fallbacks have no
+// certificates: each is named once, and the rest is as without them.
+func TestJobWhoseFallbacksAreSkippedComesToAnEnd(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		plan := threeProviders(rapid.IntRange(1, 8).Draw(t, "max"))
+		progress := history()
+		for step := plan.Next(progress); step.Action == onejob.ActionAttempt; step = plan.Next(progress) {
+			next := notCertified(step.Provider)
+			if step.Provider == "primary" {
+				next = rapid.SampledFrom([]onejob.Attempt{retryable("primary"), rejected("primary")}).Draw(t, "failure")
+			}
+			progress = history(append(progress.Attempts, next)...)
+			if len(progress.Attempts) > plan.MaxAttempts+2 {
+				t.Fatalf("%d attempts of %d and two that are skipped", len(progress.Attempts), plan.MaxAttempts)
 			}
 		}
 	})

@@ -27,6 +27,7 @@ const (
 // clientPart submits jobs.
 type clientPart struct {
 	task
+	warmed   bool
 	temporal client.Client
 	store    *postgres.Store // nil for bare
 	starter  *starter.Starter
@@ -55,17 +56,20 @@ func dial(address string, interceptors ...interceptor.ClientInterceptor) (client
 func (p *clientPart) ready() any { return struct{}{} }
 
 func (p *clientPart) work(ctx context.Context) (any, error) {
-	if p.System == systemBare {
-		return generate(ctx, p.task, p.startBare)
+	t := p.task
+	if !p.warmed {
+		p.warmed, t = true, t.warm()
 	}
-	return generate(ctx, p.task, func(ctx context.Context, n int) (submitted, error) {
-		s, err := p.starter.Submit(ctx, request(p.Run, n))
+	return generate(ctx, t, func(ctx context.Context, n int) (submitted, error) {
+		if p.System == systemBare {
+			return p.startBare(ctx, bareWorkflowID(t.Run, n))
+		}
+		s, err := p.starter.Submit(ctx, request(t.Run, n))
 		return submitted{id: s.WorkflowID}, err
 	})
 }
 
-func (p *clientPart) startBare(ctx context.Context, n int) (submitted, error) {
-	id := bareWorkflowID(p.Run, n)
+func (p *clientPart) startBare(ctx context.Context, id string) (submitted, error) {
 	_, err := p.temporal.ExecuteWorkflow(ctx, client.StartWorkflowOptions{ID: id, TaskQueue: bareQueue}, bareType)
 	return submitted{id: id}, err
 }

@@ -15,6 +15,7 @@ import (
 // with the provider call between them and no Temporal.
 type floorPart struct {
 	task
+	warmed  bool
 	store   *postgres.Store
 	adapter provider.Adapter
 }
@@ -31,8 +32,12 @@ func newFloorPart(ctx context.Context, t task) (part, error) {
 func (p *floorPart) ready() any { return struct{}{} }
 
 func (p *floorPart) work(ctx context.Context) (any, error) {
-	return generate(ctx, p.task, func(ctx context.Context, n int) (submitted, error) {
-		job, err := onejob.NewJob(request(p.Run, n), catalog())
+	t := p.task
+	if !p.warmed {
+		p.warmed, t = true, t.warm()
+	}
+	return generate(ctx, t, func(ctx context.Context, n int) (submitted, error) {
+		job, err := onejob.NewJob(request(t.Run, n), catalog())
 		if err != nil {
 			return submitted{}, err
 		}

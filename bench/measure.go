@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	submitters = 64 // goroutines that submit
-	warmUpJobs = 40
+	submitters = 64               // goroutines that submit
+	warmUpJobs = 100              // of each run, on connections and caches of its own
 	halfLoad   = 10 * time.Second // of submits at half load
 
 	// floorTime is how long a floor runs. Temporal does nothing meanwhile, and a Postgres
@@ -81,7 +81,7 @@ type measurement struct {
 // by themselves.
 func (m *measurement) warmUp(ctx context.Context) error {
 	for _, system := range []system{systemOnejob, systemBare} {
-		if _, err := m.onTemporal(ctx, system, saturated, task{Jobs: warmUpJobs}); err != nil {
+		if _, err := m.onTemporal(ctx, system, saturated, task{Jobs: 1}); err != nil {
 			return err
 		}
 	}
@@ -133,7 +133,7 @@ func (m *measurement) round(ctx context.Context, n int) error {
 }
 
 // floorOf measures the floor, and leaves Temporal's sessions the time to report. It
-// returns the number of jobs.
+// returns the number of jobs, those of the warm-up among them.
 func (m *measurement) floorOf(ctx context.Context, n int, load load) (jobs int, err error) {
 	t := task{For: floorTime}
 	if load == half {
@@ -144,11 +144,11 @@ func (m *measurement) floorOf(ctx context.Context, n int, load load) (jobs int, 
 		return 0, err
 	}
 	m.tell(n, sample)
-	return sample.jobs, nil
+	return sample.jobs + warmUpJobs, nil
 }
 
 // both measures a system on Temporal at saturation and at half load, and returns the
-// number of jobs.
+// number of jobs, those of the warm-ups among them.
 func (m *measurement) both(ctx context.Context, n int, system system) (jobs int, err error) {
 	sample, err := m.onTemporal(ctx, system, saturated, task{Jobs: m.jobs})
 	if err != nil {
@@ -167,7 +167,7 @@ func (m *measurement) both(ctx context.Context, n int, system system) (jobs int,
 	m.tell(n, sample)
 	events, bytes, err := m.history(ctx, sample.lastID)
 	m.report.countHistory(system, events, bytes)
-	return jobs + sample.jobs, err
+	return jobs + sample.jobs + 2*warmUpJobs, err
 }
 
 // setHalfRate fixes the rate of a round, the same for all: half of onejob's throughput as
@@ -188,7 +188,7 @@ func (m *measurement) tell(round int, s sample) {
 func (m *measurement) next(t task, system system) task {
 	m.runs++
 	t.System, t.Postgres, t.Temporal, t.Provider = system, m.url, m.temporal, m.providerAt
-	t.Run, t.Submitters = fmt.Sprintf("run-%03d", m.runs), submitters
+	t.Run, t.Submitters, t.WarmUp = fmt.Sprintf("run-%03d", m.runs), submitters, warmUpJobs
 	return t
 }
 
@@ -207,20 +207,26 @@ func (m *measurement) onTemporal(ctx context.Context, system system, load load, 
 	defer func() { err = errors.Join(err, client.end()) }()
 	time.Sleep(time.Second) // the pollers settle
 
-	pids := m.pids(worker.pid, client.pid)
-	before := readCPU(pids)
-	if err := errors.Join(worker.goOn(), client.goOn()); err != nil {
+	if _, _, err := goOnTogether(worker, client); err != nil { // warm up
 		return s, err
 	}
-	var jobs []jobTimes
-	var seen map[string]sighting
-	if err := errors.Join(client.answer(&jobs), worker.answer(&seen)); err != nil {
+	pids := m.pids(worker.pid, client.pid)
+	before := readCPU(pids)
+	jobs, seen, err := goOnTogether(worker, client)
+	if err != nil {
 		return s, err
 	}
 	time.Sleep(time.Second) // the server closes the last workflows
 	s = newSample(system, load, jobs, seen)
 	s.cpu = readCPU(pids).since(before)
 	return s, nil
+}
+
+func goOnTogether(worker, client *process) (jobs []jobTimes, seen map[string]sighting, err error) {
+	if err := errors.Join(worker.goOn(), client.goOn()); err != nil {
+		return nil, nil, err
+	}
+	return jobs, seen, errors.Join(client.answer(&jobs), worker.answer(&seen))
 }
 
 // onFloor measures one run of the statements alone.
@@ -233,12 +239,12 @@ func (m *measurement) onFloor(ctx context.Context, load load, t task) (s sample,
 	pids := m.pids(floor.pid, 0)
 	delete(pids, processClient)
 	delete(pids, processTemporal)
-	before := readCPU(pids)
-	if err := floor.goOn(); err != nil {
+	var jobs []jobTimes
+	if err := errors.Join(floor.goOn(), floor.answer(&jobs)); err != nil { // warm up
 		return s, err
 	}
-	var jobs []jobTimes
-	if err := floor.answer(&jobs); err != nil {
+	before := readCPU(pids)
+	if err := errors.Join(floor.goOn(), floor.answer(&jobs)); err != nil {
 		return s, err
 	}
 	s = newSample(systemFloor, load, jobs, nil)

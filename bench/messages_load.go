@@ -65,6 +65,11 @@ const (
 // lag writes messages at a steady rate, each in a transaction of its own, for two runners of
 // all summaries.
 func (m *messageBench) lag(ctx context.Context) (l LagReport, err error) {
+	for _, c := range summaryConsumers() {
+		if err := m.store.Subscribe(ctx, c.Group, c.Topics, messages.FromNow); err != nil {
+			return l, err
+		}
+	}
 	stop := m.startRunners(ctx, nil, summaryConsumers(), m.store, m.store)
 	defer stop()
 	first, err := m.book(ctx, lagRate*lagSeconds)

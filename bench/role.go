@@ -36,13 +36,20 @@ type task struct {
 	Jobs       int           `json:"jobs,omitempty"`
 	Rate       float64       `json:"rate,omitempty"` // jobs a second; 0: as fast as it goes
 	Submitters int           `json:"submitters,omitempty"`
-	For        time.Duration `json:"for,omitempty"` // of a floor: how long
+	WarmUp     int           `json:"warm_up,omitempty"` // jobs before those that are measured: new connections and caches cost once
+	For        time.Duration `json:"for,omitempty"`     // of a floor: how long
 	Command    []string      `json:"command,omitempty"`
 	Log        string        `json:"log,omitempty"`
 }
 
+// warm is what is done before the task.
+func (t task) warm() task {
+	t.Run, t.Jobs, t.Rate, t.For = t.Run+"-warm", t.WarmUp, 0, 0
+	return t
+}
+
 // part is one role as it runs: it says that it is ready, and then, each time that it is
-// told to go on, does its work and answers. It ends when it is told nothing more, so a
+// told to go on, does its work and answers: warms up first, then does what is measured. It ends when it is told nothing more, so a
 // benchmark that is killed leaves nothing behind.
 type part interface {
 	ready() any

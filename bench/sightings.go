@@ -29,15 +29,13 @@ type sightings struct {
 	enough chan struct{}
 }
 
-func newSightings() *sightings {
-	return &sightings{byID: map[string]sighting{}, enough: make(chan struct{})}
-}
+func newSightings() *sightings { return &sightings{byID: map[string]sighting{}} }
 
-// closedCount returns a channel that is closed once n workflows have ended.
+// closedCount returns a channel that is closed once n workflows have ended since the start.
 func (s *sightings) closedCount(n int) <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.want = n
+	s.want, s.enough = n, make(chan struct{})
 	s.checkEnough()
 	return s.enough
 }

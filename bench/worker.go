@@ -20,6 +20,7 @@ func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 // workerPart runs a worker of one of the systems, and tells when each job had its result.
 type workerPart struct {
 	task
+	warmed   bool
 	seen     *sightings
 	temporal client.Client
 	store    *postgres.Store  // nil for bare
@@ -64,10 +65,15 @@ func (p *workerPart) startOnejob(ctx context.Context) (err error) {
 
 func (p *workerPart) ready() any { return struct{}{} }
 
-// work waits until all jobs are over and tells when they were.
+// work waits until the jobs are over and tells when they were.
 func (p *workerPart) work(ctx context.Context) (any, error) {
+	jobs := p.WarmUp
+	if p.warmed {
+		jobs += p.Jobs
+	}
+	p.warmed = true
 	select {
-	case <-p.seen.closedCount(p.Jobs):
+	case <-p.seen.closedCount(jobs):
 		return p.seen.all(), nil
 	case err := <-p.stopped:
 		return nil, fmt.Errorf("it ended early: %w", err)

@@ -1,5 +1,5 @@
 // Package config reads onejob.yaml: the providers, the kinds of job, the prices, the
-// limits and how the worker behaves.
+// limits and how the worker and the HTTP door behave.
 //
 // It promises that what it returns can be used as it stands: every member is known,
 // of its type and within its bounds, and every reference to the environment is
@@ -34,6 +34,7 @@ type Config struct {
 	Limits    onejob.Limits // zero: the default, see [onejob.Limits.OrDefault]
 	Worker    Worker
 	Webhooks  Webhooks
+	Door      Door
 }
 
 // Kind is a kind of job.

@@ -88,6 +88,15 @@ func TestParseReadsEveryMember(t *testing.T) {
 	if want := (config.Webhooks{CallbackSecrets: strings.Fields(signing), AllowPrivate: true, Timeout: 3 * time.Second}); !reflect.DeepEqual(c.Webhooks, want) {
 		t.Errorf("webhooks %+v", c.Webhooks)
 	}
+	door := config.Door{
+		PerSecond: 20, Burst: 40, DeriveKeys: true,
+		OIDC:      &config.OIDC{Issuer: "https://login.example", Audience: "onejob", KeysURL: "https://login.example/keys", OwnerClaim: "email", RoleClaim: "roles"},
+		OpenAI:    &config.VendorDoor{Kind: "summary", Provider: "local", Models: map[string]string{"qwen3-small": "local"}},
+		Anthropic: &config.VendorDoor{Kind: "summary", Provider: "claude", Models: map[string]string{}},
+	}
+	if !reflect.DeepEqual(c.Door, door) {
+		t.Errorf("door %+v", c.Door)
+	}
 }
 
 func TestVendorsHaveTheirOwnDefaults(t *testing.T) {

@@ -40,6 +40,7 @@ func Parse(name string, text []byte, lookupEnv func(string) (string, bool)) (*Co
 	c := &Config{Kinds: map[string]Kind{}, Worker: Worker{HeartbeatTimeout: DefaultHeartbeatTimeout, Drain: DefaultDrain}, Webhooks: Webhooks{Timeout: DefaultWebhookTimeout}}
 	lines := map[string]int{}
 	var prices []pricedElement
+	doorLine := 0
 	err = top.members(map[string]member{
 		"providers": func(e element) error { return c.readProviders(e, lines) },
 		"kinds":     c.readKinds,
@@ -47,6 +48,10 @@ func Parse(name string, text []byte, lookupEnv func(string) (string, bool)) (*Co
 		"worker":    c.readWorker,
 		"limits":    c.readLimits,
 		"webhooks":  c.readWebhooks,
+		"door": func(e element) error {
+			doorLine = e.Node.Line
+			return c.readDoor(e)
+		},
 	})
 	if err != nil {
 		return nil, err
@@ -55,6 +60,9 @@ func Parse(name string, text []byte, lookupEnv func(string) (string, bool)) (*Co
 		return nil, err
 	}
 	if err := c.checkPriced(f, lines); err != nil {
+		return nil, err
+	}
+	if err := c.checkDoor(f, doorLine); err != nil {
 		return nil, err
 	}
 	return c, nil

@@ -1,6 +1,7 @@
 package deploy_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -61,7 +62,7 @@ func mustGet(t *testing.T, name string) types.ServiceConfig {
 
 func TestComposeHasTheServices(t *testing.T) {
 	t.Parallel()
-	want := []string{"migrate", "postgres", "temporal", "temporal-ui", "worker"}
+	want := []string{"migrate", "postgres", "serve", "temporal", "temporal-ui", "worker"}
 	if got := slices.Sorted(slices.Values(mustLoad(t).ServiceNames())); !slices.Equal(got, want) {
 		t.Errorf("services %v, want %v", got, want)
 	}
@@ -78,6 +79,7 @@ func TestServicesStartInOrder(t *testing.T) {
 			"postgres": types.ServiceConditionHealthy, "temporal": types.ServiceConditionHealthy,
 			"migrate": types.ServiceConditionCompletedSuccessfully,
 		},
+		"serve": {"postgres": types.ServiceConditionHealthy, "migrate": types.ServiceConditionCompletedSuccessfully},
 	} {
 		got := mustGet(t, name).DependsOn
 		if len(got) != len(want) {
@@ -190,7 +192,7 @@ func walk(value any, visit func(name, value string)) {
 
 func TestAnyPasswordReachesTheDatabase(t *testing.T) {
 	t.Parallel()
-	for name, its := range map[string]string{"postgres": "POSTGRES_PASSWORD", "temporal": "POSTGRES_PWD", "migrate": "PGPASSWORD", "worker": "PGPASSWORD"} {
+	for name, its := range map[string]string{"postgres": "POSTGRES_PASSWORD", "temporal": "POSTGRES_PWD", "migrate": "PGPASSWORD", "worker": "PGPASSWORD", "serve": "PGPASSWORD"} {
 		if got := variable(mustGet(t, name), its); got != password {
 			t.Errorf("%s gets %s = %q", name, its, got)
 		}
@@ -216,16 +218,18 @@ func TestPortsListenOnThisMachineOnly(t *testing.T) {
 	}
 }
 
-// TestWorkerListensWhereItsPortIsPublished: on loopback, its default, nobody outside the
-// container could reach it.
-func TestWorkerListensWhereItsPortIsPublished(t *testing.T) {
+// TestServersListenWhereTheirPortsArePublished: on loopback nobody outside the container could
+// reach them.
+func TestServersListenWhereTheirPortsArePublished(t *testing.T) {
 	t.Parallel()
-	worker := mustGet(t, "worker")
-	if len(worker.Ports) != 1 || worker.Ports[0].Target != 9090 {
-		t.Errorf("worker publishes %+v", worker.Ports)
-	}
-	if !slices.Equal(worker.Command, []string{"worker", "--listen", ":9090"}) {
-		t.Errorf("worker runs %v", worker.Command)
+	for name, port := range map[string]uint32{"worker": 9090, "serve": 8080} {
+		service := mustGet(t, name)
+		if len(service.Ports) != 1 || service.Ports[0].Target != port {
+			t.Errorf("%s publishes %+v", name, service.Ports)
+		}
+		if !slices.Equal(service.Command, []string{name, "--listen", fmt.Sprintf(":%d", port)}) {
+			t.Errorf("%s runs %v", name, service.Command)
+		}
 	}
 }
 
@@ -247,7 +251,7 @@ func TestWorkerIsNotKilledWhileItDrains(t *testing.T) {
 
 func TestOurContainersHoldNoPrivilege(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"migrate", "worker"} {
+	for _, name := range []string{"migrate", "worker", "serve"} {
 		service := mustGet(t, name)
 		if !service.ReadOnly || !slices.Equal(service.CapDrop, []string{"ALL"}) || service.Privileged {
 			t.Errorf("%s: read only %v, drops %v", name, service.ReadOnly, service.CapDrop)

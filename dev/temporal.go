@@ -32,9 +32,9 @@ var DefaultSearchAttributes = []string{
 }
 
 // TemporalOptions says which Temporal [StartTemporal] starts. The zero value is a server
-// in memory with a Web UI.
+// with a Web UI and data that is thrown away.
 type TemporalOptions struct {
-	DataDir          string    // its state survives in this folder; empty: in memory
+	DataDir          string    // its state survives in this folder; empty: in one that is removed
 	Namespaces       []string  // made beside "default"
 	SearchAttributes []string  // as "Name=Type"; nil: DefaultSearchAttributes
 	Headless         bool      // no Web UI
@@ -217,10 +217,10 @@ func (t *Temporal) command(output *os.File, opts TemporalOptions, port, uiPort i
 	args := []string{
 		"server", "start-dev", "--log-level", "error",
 		"--ip", "127.0.0.1", "--port", strconv.Itoa(port),
-		"--sqlite-pragma", "journal_mode=wal", "--sqlite-pragma", "synchronous=1",
-	}
-	if opts.DataDir != "" {
-		args = append(args, "--db-filename", filepath.Join(t.dir, "temporal.db"))
+		// A file for throwaway data, too: what is in memory is lost with the connection, which the
+		// server gives up when a statement outlasts its context.
+		"--db-filename", filepath.Join(t.dir, "temporal.db"),
+		"--sqlite-pragma", "journal_mode=wal", "--sqlite-pragma", "synchronous=" + synchronous(opts),
 	}
 	if opts.Headless {
 		args = append(args, "--headless")
@@ -238,6 +238,15 @@ func (t *Temporal) command(output *os.File, opts TemporalOptions, port, uiPort i
 	cmd.Env = environWithout("TEMPORAL_")
 	cmd.Stdout, cmd.Stderr = output, output
 	return cmd
+}
+
+// synchronous is SQLite's pragma: data in a folder of the caller's survives the machine, other data
+// is thrown away.
+func synchronous(opts TemporalOptions) string {
+	if opts.DataDir != "" {
+		return "1" // normal
+	}
+	return "0" // off
 }
 
 func appendFlag(args []string, flag string, values []string) []string {

@@ -194,7 +194,7 @@ providers:
 kinds:
   ticket: {side_effects: external, contract: none}
   free: {side_effects: none, contract: none}
-worker: {heartbeat_timeout: 2s, drain: 1s}
+worker: {heartbeat_timeout: 4s, drain: 1s}
 `, simulatorURL+"/v1/run/primary", simulatorURL+"/v1/run/fallback", simulatorURL+"/v1/run/asked", simulatorURL+"/v1/run/again", simulatorURL+"/v1/run/patient", simulatorURL+"/v1/run/calling",
 		simulatorURL+"/openai/v1", simulatorURL+"/anthropic")
 	c, err := config.Parse("onejob.yaml", []byte(strings.Replace(text, old, replacement, 1)), func(string) (string, bool) { return callbackSecret, true })

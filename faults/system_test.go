@@ -138,7 +138,7 @@ kinds:
   ticket: {side_effects: external, contract: none}
   letter: {side_effects: external, contract: none}
 prices:
-%[2]sworker: {heartbeat_timeout: 1s, drain: 1s}
+%[2]sworker: {heartbeat_timeout: 3s, drain: 1s}
 webhooks: {allow_private: true, timeout: 2s}
 `, at, pricesText())
 	c, err := config.Parse("onejob.yaml", []byte(text), os.LookupEnv)

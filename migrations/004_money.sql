@@ -41,16 +41,18 @@ END $$;
 CREATE TRIGGER prices_inserted BEFORE INSERT ON prices FOR EACH ROW EXECUTE FUNCTION onejob_price_inserted();
 
 -- A usage is added up everywhere, so what cannot be is never kept: one such row would stop
--- every sum that it is in. What its known members count is whole and of a call.
-CREATE FUNCTION onejob_usage_ok(usage json) RETURNS boolean LANGUAGE sql IMMUTABLE AS $$
-    SELECT CASE json_typeof(usage) WHEN 'object' THEN NOT EXISTS (
+-- every sum that it is in. What its known members count is whole and of a call. In plpgsql, as
+-- all functions that each job calls and that cannot be inlined: it keeps their plans.
+CREATE FUNCTION onejob_usage_ok(usage json) RETURNS boolean LANGUAGE plpgsql IMMUTABLE AS $$
+BEGIN
+    RETURN CASE json_typeof(usage) WHEN 'object' THEN NOT EXISTS (
         SELECT FROM json_each(usage) m WHERE CASE
             WHEN m.key = 'estimated' THEN json_typeof(m.value) <> 'boolean'
             WHEN m.key NOT IN ('input_tokens', 'cached_input_tokens', 'output_tokens', 'reasoning_tokens', 'images', 'milliseconds') THEN false
             WHEN m.value::text ~ '^[0-9]{1,10}$' THEN m.value::text::bigint > 1000000000
             ELSE true END)
-        ELSE usage IS NULL END
-$$;
+        ELSE usage IS NULL END;
+END $$;
 
 -- What a call used, unit by unit. Cached tokens are counted among the input's and reasoning
 -- ones among the output's: each token is in one unit here. A negative count is none.
@@ -69,8 +71,7 @@ $$;
 
 -- What a usage comes to by the prices that were valid at a time. A unit without a price of
 -- its own has that of the unit it is counted among; a call without a price is free. unpriced
--- says that some of it has no price: the amounts leave that out. In plpgsql, which keeps the
--- plan: made anew at each call, it took seven times as long.
+-- says that some of it has no price: the amounts leave that out.
 CREATE FUNCTION onejob_priced(the_provider text, the_model text, usage json, at timestamptz,
     OUT cost numeric, OUT charge numeric, OUT currency text, OUT prices json, OUT unpriced boolean)
 LANGUAGE plpgsql STABLE AS $$
@@ -426,10 +427,11 @@ CREATE FUNCTION onejob_reserve_again(the_job uuid) RETURNS void LANGUAGE sql AS 
 $$;
 
 -- Whether an owner has a limit this month, by UTC.
-CREATE FUNCTION onejob_limited(the_owner onejob_name) RETURNS boolean LANGUAGE sql STABLE AS $$
-    SELECT coalesce((SELECT "limit" IS NOT NULL FROM budgets
-                     WHERE owner_id = the_owner AND month <= clock_timestamp() AT TIME ZONE 'UTC' ORDER BY month DESC LIMIT 1), false)
-$$;
+CREATE FUNCTION onejob_limited(the_owner onejob_name) RETURNS boolean LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    RETURN coalesce((SELECT "limit" IS NOT NULL FROM budgets
+                     WHERE owner_id = the_owner AND month <= clock_timestamp() AT TIME ZONE 'UTC' ORDER BY month DESC LIMIT 1), false);
+END $$;
 
 -- A job of an owner with a limit is inserted with its reservation. The state is one that is
 -- repeated: the limit may have been set since the job's transaction looked.

@@ -19,6 +19,9 @@ type Decision struct {
 
 	Uncertified bool           // of an attempt that is asked for: without a certificate too
 	Catalog     onejob.Catalog // by whose contracts a provider needs a certificate and a result is checked; zero: none
+
+	provider string // of the attempt asked for
+	attempt  int    // that it is about; 0: the unresolved one
 }
 
 // Decide records a checked decision, by one of the methods below, if the job's rows and the
@@ -50,7 +53,7 @@ func (s *Store) decide(ctx context.Context, jobID string, action onejob.Decision
 			return err
 		}
 		var repeated bool
-		if repeated, refusal, err = decidedBefore(ctx, tx, d.Token); err != nil {
+		if repeated, refusal, err = decidedBefore(ctx, tx, jobID, action, d); err != nil {
 			return err
 		}
 		if !repeated {
@@ -64,13 +67,20 @@ func (s *Store) decide(ctx context.Context, jobID string, action onejob.Decision
 	return p, cmp.Or(err, refusal)
 }
 
-// decidedBefore says whether the decision is there already, and how it was refused then.
-func decidedBefore(ctx context.Context, tx pgx.Tx, token string) (repeated bool, refusal error, err error) {
+// decidedBefore says whether the decision is there already, and how it was refused then. A token
+// that another decision has is an [onejob.ErrConflict].
+func decidedBefore(ctx context.Context, tx pgx.Tx, jobID string, action onejob.DecisionAction, d Decision) (repeated bool, refusal error, err error) {
 	var code *onejob.Code
 	var why *string
-	err = tx.QueryRow(ctx, `SELECT refused, refusal FROM decisions WHERE token = $1`, token).Scan(&code, &why)
+	var same bool
+	err = tx.QueryRow(ctx, `
+		SELECT refused, refusal, job_id = $2 AND action = $3 AND ($4 = '' OR provider IS NULL OR provider = $4) AND ($5 = 0 OR attempt IS NULL OR attempt = $5)
+		FROM decisions WHERE token = $1`, d.Token, jobID, action, d.provider, d.attempt).Scan(&code, &why, &same)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return false, nil, nil
+	}
+	if err == nil && !same {
+		return false, nil, onejob.Errorf(onejob.CodeConflict, "the token belongs to another decision: use a new key for a new decision")
 	}
 	if code != nil {
 		refusal = onejob.Errorf(*code, "%s", orZero(why))
@@ -84,8 +94,8 @@ func logRefusal(ctx context.Context, tx pgx.Tx, jobID string, action onejob.Deci
 	case onejob.CodeAttemptUnresolved, onejob.CodeNothingToResolve, onejob.CodeJobClosed, onejob.CodeNotFound,
 		onejob.CodeBudgetExceeded, onejob.CodeInvalidRequest, onejob.CodeNotCertified:
 		_, err := tx.Exec(ctx, `
-			INSERT INTO decisions (job_id, action, decided_by, reason, token, refused, refusal) VALUES ($1, $2, $3, $4, $5, $6, $7)`,
-			jobID, action, d.By, d.Reason, d.Token, code, refusal.Error())
+			INSERT INTO decisions (job_id, action, provider, decided_by, reason, token, refused, refusal) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
+			jobID, action, nullable(d.provider), d.By, d.Reason, d.Token, code, refusal.Error())
 		return err
 	}
 	return refusal
@@ -106,6 +116,7 @@ func logDecision(ctx context.Context, tx pgx.Tx, jobID string, action onejob.Dec
 // priced in, or than its owner's budget is in by now, it is an [onejob.ErrInvalidRequest].
 // A provider that needs a certificate and has none is an [onejob.ErrNotCertified].
 func (s *Store) RequestAttemptIfNoneLives(ctx context.Context, jobID, provider string, d Decision) (onejob.Progress, error) {
+	d.provider = provider
 	return s.decide(ctx, jobID, onejob.DecideStartAttempt, d, func(tx pgx.Tx, job lockedJob) error {
 		if job.Status == onejob.StatusSucceeded || job.Status == onejob.StatusCancelled {
 			return onejob.Errorf(onejob.CodeJobClosed, "job %s is %s: submit a new intention under a new key", jobID, job.Status)
@@ -229,6 +240,7 @@ func (s *Store) ResolveAttemptIfLive(ctx context.Context, jobID string, number i
 }
 
 func (s *Store) resolve(ctx context.Context, jobID string, number int, action onejob.DecisionAction, o Outcome, d Decision) (onejob.Progress, error) {
+	d.attempt = number
 	return s.decide(ctx, jobID, action, d, func(tx pgx.Tx, job lockedJob) error {
 		a, err := unresolvedAttempt(ctx, tx, jobID, number)
 		if err != nil {

@@ -161,17 +161,18 @@ type Delivery struct {
 
 // DeliveryFilter says which deliveries are listed. An empty field takes all.
 type DeliveryFilter struct {
-	Owner  string
-	State  DeliveryState
-	Before int64 // the page after the one that ended with this delivery
-	Limit  int
+	Owner      string
+	EndpointID string // a UUID
+	State      DeliveryState
+	Before     int64 // the page after the one that ended with this delivery
+	Limit      int
 }
 
 // Deliveries returns deliveries, the newest first.
 func (s *Store) Deliveries(ctx context.Context, f DeliveryFilter) ([]Delivery, error) {
 	rows, err := s.pool.Query(ctx, `SELECT `+deliveryColumns+` FROM webhook_deliveries
-		WHERE ($1 = '' OR owner_id = $1) AND ($2 = '' OR state = $2) AND ($3 = 0 OR id < $3)
-		ORDER BY id DESC LIMIT $4`, f.Owner, f.State, f.Before, f.Limit)
+		WHERE ($1 = '' OR owner_id = $1) AND ($2 = '' OR state = $2) AND ($3 = 0 OR id < $3) AND ($5::uuid IS NULL OR endpoint_id = $5)
+		ORDER BY id DESC LIMIT $4`, f.Owner, f.State, f.Before, f.Limit, nullable(f.EndpointID))
 	if err != nil {
 		return nil, translate("list the webhook deliveries", err)
 	}
@@ -211,8 +212,14 @@ func (s *Store) RedeliverIfEndpointEnabled(ctx context.Context, id int64) (d Del
 	return d, err
 }
 
-func readDelivery(ctx context.Context, tx pgx.Tx, id int64) (Delivery, error) {
-	rows, err := tx.Query(ctx, `SELECT `+deliveryColumns+` FROM webhook_deliveries WHERE id = $1`, id)
+// Delivery returns the delivery of that id. It fails with [onejob.ErrNotFound].
+func (s *Store) Delivery(ctx context.Context, id int64) (Delivery, error) {
+	d, err := readDelivery(ctx, s.pool, id)
+	return d, translate("read the webhook delivery", err)
+}
+
+func readDelivery(ctx context.Context, q querier, id int64) (Delivery, error) {
+	rows, err := q.Query(ctx, `SELECT `+deliveryColumns+` FROM webhook_deliveries WHERE id = $1`, id)
 	if err != nil {
 		return Delivery{}, err
 	}

@@ -57,6 +57,9 @@ func translate(what string, err error) error {
 	if errors.Is(err, context.Canceled) {
 		return err
 	}
+	if errors.Is(err, errOvertaken) {
+		return onejob.Errorf(onejob.CodeServerUnreachable, "rolled back (%s): %w", what, err)
+	}
 	if unreachable(err) {
 		return onejob.Errorf(onejob.CodeServerUnreachable, "postgres does not answer (%s): %w", what, err)
 	}

@@ -247,33 +247,3 @@ func (s *Store) JobWithAttempts(ctx context.Context, id string) (job onejob.Job,
 	})
 	return job, attempts, translate("read the job", err)
 }
-
-// Filter selects jobs. A zero field selects all.
-type Filter struct {
-	Owner    string
-	Status   onejob.Status
-	Kind     string
-	Provider string
-	Before   string // id of the last job of the page before
-	Limit    int    // rows at most; 0: 100
-}
-
-// Jobs returns the selected jobs without payloads, the newest first; those of the status
-// unknown the oldest first, since they wait for somebody.
-func (s *Store) Jobs(ctx context.Context, f Filter) ([]onejob.Job, error) {
-	behind, order := "<", "DESC"
-	if f.Status == onejob.StatusUnknown {
-		behind, order = ">", "ASC"
-	}
-	rows, err := s.pool.Query(ctx, `
-		SELECT `+jobColumns+` FROM jobs
-		WHERE ($1 = '' OR owner_id = $1) AND ($2 = '' OR status = $2) AND ($3 = '' OR kind = $3)
-		  AND ($4 = '' OR provider = $4) AND ($5::uuid IS NULL OR id `+behind+` $5)
-		ORDER BY id `+order+` LIMIT $6`,
-		f.Owner, string(f.Status), f.Kind, f.Provider, nullable(f.Before), cmp.Or(f.Limit, 100))
-	if err != nil {
-		return nil, translate("list jobs", err)
-	}
-	jobs, err := pgx.CollectRows(rows, scanJob)
-	return jobs, translate("list jobs", err)
-}

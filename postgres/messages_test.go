@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -185,6 +186,24 @@ func TestCollisionLeavesNothingPending(t *testing.T) {
 	r.leaseOver(t, c.Group)
 	if again := r.take(t, c); len(again) > 0 {
 		t.Errorf("handed out again: %+v", again)
+	}
+	r.mustHaveEffects(t, keys...)
+}
+
+func TestOvertakenDeliveryGivesItsEffectUp(t *testing.T) {
+	t.Parallel()
+	r := newMessagesRig(t)
+	c := r.subscribed(t, counting())
+	keys := r.tell(t, 3)
+	batch := r.take(t, c)
+	var overtaking sync.Once
+	slow := counting(func([]messages.Message) error {
+		overtaking.Do(func() { r.apply(t, c, batch[:2]) })
+		return nil
+	})
+	slow.Group = c.Group
+	if a := r.apply(t, slow, batch); a.Done != 1 || a.Duplicates != 2 || a.Failed != 0 {
+		t.Errorf("%+v", a)
 	}
 	r.mustHaveEffects(t, keys...)
 }

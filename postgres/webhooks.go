@@ -71,7 +71,7 @@ func noSuchEndpoint(err error, id string) error {
 // Endpoints returns the owner's endpoints, or where it is empty all of them, the oldest first.
 func (s *Store) Endpoints(ctx context.Context, owner string) ([]Endpoint, error) {
 	rows, err := s.pool.Query(ctx, `
-		SELECT `+endpointColumns+` FROM webhook_endpoints WHERE $1 = '' OR owner_id = $1 ORDER BY id`, owner)
+		SELECT `+endpointColumns+` FROM webhook_endpoints WHERE $1 = '' OR owner_id = $1 ORDER BY webhook_endpoints.id`, owner)
 	if err != nil {
 		return nil, translate("list the webhook endpoints", err)
 	}

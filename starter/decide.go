@@ -1,6 +1,7 @@
 package starter
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"time"
@@ -15,6 +16,7 @@ import (
 type Decision struct {
 	By     string // who decides; required
 	Reason string
+	Token  string // the same for the same decision told twice; empty: it is told once
 
 	// Uncertified asks for an attempt although its provider may have no certificate for the
 	// contract of the job's kind. It is recorded.
@@ -60,7 +62,7 @@ func (s *Starter) decide(ctx context.Context, jobID string, what onejob.Decision
 	if err != nil {
 		return err
 	}
-	what.JobID, what.By, what.Reason, what.Token, what.Uncertified = job.ID, who.By, who.Reason, uuid.NewString(), who.Uncertified
+	what.JobID, what.By, what.Reason, what.Token, what.Uncertified = job.ID, who.By, who.Reason, cmp.Or(who.Token, uuid.NewString()), who.Uncertified
 	if err := what.Check(s.catalog); err != nil {
 		return err
 	}

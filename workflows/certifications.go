@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -24,7 +25,7 @@ const memoRunID = "run_id"
 // Certifications starts and watches certifications. It may be used concurrently.
 type Certifications struct {
 	Client    client.Client
-	TaskQueue string
+	TaskQueue string // default [TaskQueue]
 }
 
 // Start starts the certification, unless one of the same contract and provider is under way. It
@@ -33,7 +34,7 @@ type Certifications struct {
 func (c Certifications) Start(ctx context.Context, in activities.CertificationInput, kind string) (runID string, started bool, err error) {
 	id := onejob.CertificationWorkflowID(in.ContractSHA256, in.Provider)
 	_, err = c.Client.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
-		ID: id, TaskQueue: c.TaskQueue,
+		ID: id, TaskQueue: cmp.Or(c.TaskQueue, TaskQueue),
 		WorkflowIDReusePolicy:                    enumspb.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE,
 		WorkflowExecutionErrorWhenAlreadyStarted: true,
 		Memo:                                     map[string]any{memoRunID: in.RunID},
@@ -44,11 +45,11 @@ func (c Certifications) Start(ctx context.Context, in activities.CertificationIn
 	if !temporal.IsWorkflowExecutionAlreadyStartedError(err) {
 		return in.RunID, err == nil, translate("start the certification", err)
 	}
-	there, err := c.Client.DescribeWorkflowExecution(ctx, id, "")
+	there, err := c.Client.DescribeWorkflow(ctx, id, "")
 	if err != nil {
 		return "", false, translate("read the certification", err)
 	}
-	err = converter.GetDefaultDataConverter().FromPayload(there.GetWorkflowExecutionInfo().GetMemo().GetFields()[memoRunID], &runID)
+	err = converter.GetDefaultDataConverter().FromPayload(there.RawResponse.GetWorkflowExecutionInfo().GetMemo().GetFields()[memoRunID], &runID)
 	return runID, false, translate("read the certification", err)
 }
 

@@ -11,12 +11,15 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/onejob/onejob"
 	"github.com/onejob/onejob/config"
 	"github.com/onejob/onejob/dev"
+	"github.com/onejob/onejob/postgres"
 	"github.com/onejob/onejob/simulator"
 )
 
@@ -43,7 +46,8 @@ func newDev() *cobra.Command {
 	return cmd
 }
 
-const devHelp = `Runs Temporal with its Web UI, Postgres, the migrations and a worker, until interrupted.
+const devHelp = `Runs Temporal with its Web UI, Postgres, the migrations, a worker and the HTTP door, until
+interrupted.
 Without a configuration it also runs a simulated provider, so that a job can be started
 at once. The state survives in the data folder.
 
@@ -159,7 +163,10 @@ func (d *development) start(ctx context.Context) error {
 	if err := d.export("ONEJOB_CONFIG", path); err != nil {
 		return err
 	}
-	return d.startWorker(ctx)
+	if err := d.startWorker(ctx); err != nil {
+		return err
+	}
+	return d.startDoor(ctx)
 }
 
 // startSimulator starts the simulated provider and returns its configuration.
@@ -192,6 +199,34 @@ func (d *development) startWorker(ctx context.Context) error {
 	d.ready = append(d.ready, "worker              http://"+doors.health.Addr().String()+"/readyz and /metrics",
 		"callbacks           "+c.Worker.CallbackURL)
 	return awaitReady(ctx, doors.health.Addr().String())
+}
+
+// The owner and the time of the token that `onejob dev` makes.
+const (
+	devOwner     = "acme"
+	devTokenLife = 24 * time.Hour
+)
+
+// startDoor opens the HTTP door, and makes a token to try it with.
+func (d *development) startDoor(ctx context.Context) error {
+	c, err := loadConfig()
+	if err != nil {
+		return err
+	}
+	listener, err := listen(ctx, "127.0.0.1:0", "--listen")
+	if err != nil {
+		return err
+	}
+	address := "http://" + listener.Addr().String()
+	d.group.Go(func() error { return runDoor(ctx, c, listener) })
+	d.ready = append(d.ready, "http door           "+address+"/docs")
+	return useStore(ctx, func(s *postgres.Store) error {
+		made, err := createToken(ctx, s, devOwner, onejob.RoleUser, whoever(), devTokenLife)
+		if err != nil {
+			return err
+		}
+		return errors.Join(d.export("ONEJOB_URL", address), d.export("ONEJOB_TOKEN", made.Secret))
+	})
 }
 
 // export sets a variable for this process and for those who use it.

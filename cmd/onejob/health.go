@@ -18,7 +18,7 @@ func newHealth() *cobra.Command {
 	var address string
 	cmd := &cobra.Command{
 		Use:   "health",
-		Short: "Ask the worker on this machine whether it is ready; exit 1 if not",
+		Short: "Ask the worker, or the door, on this machine whether it is ready; exit 1 if not",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return askReady(cmd.Context(), address)

@@ -51,7 +51,7 @@ func newRoot() *cobra.Command {
 	root.AddCommand(
 		newStart(), newJob(), newAttempt(), newProvider(), newContract(), newConsumer(), newDeadLetter(), newWebhook(),
 		newPrice(), newTopup(), newCredit(), newBalance(), newLedger(), newBudget(), newReferral(), newUsage(), newAudit(),
-		newWorker(), newSimulator(), newMigrate(), newHealth(), newVersion(), newDev(), newDemo(),
+		newToken(), newWorker(), newServe(), newSimulator(), newMigrate(), newHealth(), newVersion(), newDev(), newDemo(),
 	)
 	return root
 }

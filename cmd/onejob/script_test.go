@@ -1,7 +1,10 @@
 package main
 
 import (
+	"context"
 	"errors"
+	"io"
+	"net/http"
 	"net/url"
 	"os"
 	"os/exec"
@@ -37,6 +40,7 @@ func TestMain(m *testing.M) {
 //	sql FILE                   the file's statements run in the script's database
 //	dropped DATABASE           the server has no such database
 //	folder VARIABLE            the variable is a folder that every account can reach
+//	request METHOD PATH [KEY BODY]  what the door at $DOOR answers, with the token $TOKEN, is standard output
 //	gone TEXT                  no process has the text in its command line or environment
 func TestScripts(t *testing.T) {
 	scripts, err := filepath.Glob(filepath.Join("testdata", "script", "*.txtar"))
@@ -106,6 +110,9 @@ func commands(t *testing.T) map[string]func(*testscript.TestScript, bool, []stri
 		"await":  awaitText,
 		"status": awaitStatus,
 		"gone":   expectGone,
+		"request": func(ts *testscript.TestScript, _ bool, args []string) {
+			request(t.Context(), ts, args)
+		},
 		"database": func(ts *testscript.TestScript, _ bool, args []string) {
 			ts.Setenv(args[0], testservers.Database(t))
 		},
@@ -125,6 +132,26 @@ func commands(t *testing.T) map[string]func(*testscript.TestScript, bool, []stri
 			ts.Setenv(args[0], openFolder(t))
 		},
 	}
+}
+
+// request is what curl would do, which not every machine has.
+func request(ctx context.Context, ts *testscript.TestScript, args []string) {
+	body := ""
+	if len(args) == 4 {
+		body = args[3]
+	}
+	r, err := http.NewRequestWithContext(ctx, args[0], "http://"+ts.Getenv("DOOR")+args[1], strings.NewReader(body))
+	ts.Check(err)
+	r.Header.Set("Authorization", "Bearer "+ts.Getenv("TOKEN"))
+	if len(args) == 4 {
+		r.Header.Set("Idempotency-Key", args[2])
+		r.Header.Set("Content-Type", "application/json")
+	}
+	response, err := http.DefaultClient.Do(r)
+	ts.Check(err)
+	defer response.Body.Close()
+	_, err = io.Copy(ts.Stdout(), response.Body)
+	ts.Check(err)
 }
 
 func expectCode(ts *testscript.TestScript, _ bool, args []string) {

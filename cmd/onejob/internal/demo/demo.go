@@ -8,6 +8,7 @@ package demo
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -62,7 +63,7 @@ func (s *Stage) open(ctx context.Context) (err error) {
 	}
 	s.simulator = simulator.NewClient(s.provider.address)
 	config := s.path("onejob.yaml")
-	if err := os.WriteFile(config, s.Config, 0o644); err != nil {
+	if err := errors.Join(os.WriteFile(config, withContract(s.Config), 0o644), os.WriteFile(s.path(contractFile), gatedContract(), 0o644)); err != nil {
 		return err
 	}
 	for name, value := range map[string]string{"ONEJOB_SIMULATOR": s.provider.address, "ONEJOB_CONFIG": config} {
@@ -109,6 +110,7 @@ func (s *Stage) Tell(ctx context.Context) error {
 		{"The second one finishes first", (*scene).reverseOrder},
 		{"Many jobs, submitted twice", (*scene).bulk},
 		{"Every fault at once, and a worker killed", (*scene).mixedFaults},
+		{"Failover, to who has proved itself", (*scene).gate},
 		{"Money moves once", (*scene).moneyOnce},
 		{"What was executed", (*scene).reckoning},
 	} {

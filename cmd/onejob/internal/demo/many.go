@@ -245,7 +245,8 @@ func (s *scene) reckoning() {
 	if never := row[int](s, `SELECT count(*)::int FROM attempts WHERE reason = 'never_started'`); never > 0 {
 		s.say("%d attempts were handed to a worker that never ran them, and were fenced", never)
 	}
-	s.claim("executions, for as many attempts that were not refused or lost before they were sent", totals.Executions,
-		row[int](s, `SELECT count(*)::int FROM attempts WHERE coalesce(reason, '') NOT IN ('never_started', 'not_sent', 'refused', 'not_found')`))
+	s.claim("executions, for as many attempts and certifying calls that were not refused or lost before they were sent", totals.Executions,
+		row[int](s, `SELECT count(*)::int FROM attempts WHERE coalesce(reason, '') NOT IN ('never_started', 'not_sent', 'refused', 'not_found', 'not_certified')`)+
+			row[int](s, `SELECT count(*)::int FROM certification_calls`))
 	s.claim("executions repeated within an attempt", totals.Repeated, 0)
 }
