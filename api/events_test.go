@@ -166,10 +166,10 @@ func TestStreamRefusesWhatIsNoEventsID(t *testing.T) {
 // TestLongPollAnswersWhenTheJobEnds, also past the time that a request's bytes get.
 func TestLongPollAnswersWhenTheJobEnds(t *testing.T) {
 	r := newRig(t, func(o *api.Options) {
-		o.Timeouts = api.Timeouts{Read: 200 * time.Millisecond, Write: 300 * time.Millisecond}
+		o.Timeouts = api.Timeouts{Read: 2 * time.Second, Write: 3 * time.Second}
 	})
 	job := r.mustSubmit("k", ticket)
-	if got := r.get("/v1/jobs/" + job + "?wait=1s"); got.status != http.StatusOK || got.field(t, "status") != "accepted" {
+	if got := r.get("/v1/jobs/" + job + "?wait=4s"); got.status != http.StatusOK || got.field(t, "status") != "accepted" {
 		t.Errorf("without an end the answer is %d %s", got.status, got.body)
 	}
 	answered := make(chan answer, 1)

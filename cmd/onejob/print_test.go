@@ -19,16 +19,16 @@ func TestEveryCodeHasAnExitCode(t *testing.T) {
 	t.Parallel()
 	want := map[error]int{
 		onejob.ErrInvalidRequest: 2, onejob.ErrConflict: 3, onejob.ErrNotFound: 4, onejob.ErrJobFailed: 5,
-		onejob.ErrAttemptUnresolved: 6, onejob.ErrNothingToResolve: 6, onejob.ErrJobClosed: 6,
+		onejob.ErrAttemptUnresolved: 6, onejob.ErrNothingToResolve: 6, onejob.ErrJobClosed: 6, onejob.ErrNotCertified: 6,
 		onejob.ErrBudgetExceeded: 7, onejob.ErrServerUnreachable: 8, onejob.ErrIdentityMismatch: 1, onejob.ErrMisconfigured: 1,
-		errors.New("anything else"): 1, usagef("no such flag"): 2, context.Canceled: 1, nil: 0,
+		errors.New("anything else"): 1, usagef("no such flag"): 2, notPassed{errors.New("refused")}: 5, context.Canceled: 1, nil: 0,
 	}
 	for err, code := range want {
 		if got := exitCode(err); got != code {
 			t.Errorf("%v is exit code %d, want %d", err, got, code)
 		}
 	}
-	if len(exitCodes) != 11 {
+	if len(exitCodes) != 12 {
 		t.Errorf("the table is %v, want every code", exitCodes)
 	}
 }
