@@ -110,12 +110,7 @@ func TestCertificationOutlivesItsWorkerAndRepeatsNoCall(t *testing.T) {
 		t.Errorf("the provider was asked %d times, want %d", n, sumCalls)
 	}
 
-	if _, err := s.temporal.ResetWorkflowExecution(t.Context(), &workflowservice.ResetWorkflowExecutionRequest{
-		Namespace: client.DefaultNamespace, Reason: "test", RequestId: runID, WorkflowTaskFinishEventId: 4,
-		WorkflowExecution: &common.WorkflowExecution{WorkflowId: onejob.CertificationWorkflowID(c.SHA256, "good")},
-	}); err != nil {
-		t.Fatal(err)
-	}
+	s.resetCertification(c)
 	again, err := s.certifications().Await(t.Context(), c.SHA256, "good")
 	if err != nil || again.Certificate != outcome.Certificate || requests(t, sim) != sumCalls {
 		t.Errorf("after a reset: %+v, %v, %d requests", again, err, requests(t, sim))
@@ -125,6 +120,39 @@ func TestCertificationOutlivesItsWorkerAndRepeatsNoCall(t *testing.T) {
 		t.Errorf("the contract keeps payloads, the report has %v", reply)
 	}
 	s.wantCleanAudit()
+}
+
+// resetCertification resets the workflow to its beginning.
+func (s *system) resetCertification(c tested) {
+	s.t.Helper()
+	const firstTask = 4
+	if _, err := s.temporal.ResetWorkflowExecution(s.t.Context(), &workflowservice.ResetWorkflowExecutionRequest{
+		Namespace: client.DefaultNamespace, Reason: "test", RequestId: rand.Text(), WorkflowTaskFinishEventId: firstTask,
+		WorkflowExecution: &common.WorkflowExecution{WorkflowId: onejob.CertificationWorkflowID(c.SHA256, "good")},
+	}); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func TestResetCertificationRepeatsNoCall(t *testing.T) {
+	s := newSystem(t)
+	c := sumContract(t)
+	address, sim := ownSimulator(t)
+	if err := sim.SetPlan(t.Context(), simulator.Plan{Scripts: c.scripts(t, "good", holdFirst(c.goodParts(t), "answer"))}); err != nil {
+		t.Fatal(err)
+	}
+	s.startWorker(s.simulated(address, "good "))
+	runID := s.startCertification(c, "good")
+	s.awaitCalls(runID, postgres.CallAnswered, sumCalls-1)
+	s.resetCertification(c)
+	outcome, err := s.certifications().Await(t.Context(), c.SHA256, "good")
+	if err != nil || outcome.State != postgres.CertificationPassed {
+		t.Fatalf("%+v, %v", outcome, err)
+	}
+	if n := requests(t, sim); n != sumCalls {
+		t.Errorf("the provider was asked %d times, want %d", n, sumCalls)
+	}
+	s.awaitCalls(runID, postgres.CallUnknown, 1)
 }
 
 func TestCertificationGoesOnAfterTheWorkerOfACallDied(t *testing.T) {
