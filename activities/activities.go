@@ -40,6 +40,7 @@ type Observer interface {
 	DuplicateAnswered()
 	Audited(audit postgres.Audit)
 	CertificateSuspended(provider string)
+	CertificatesStand(standing []postgres.Certificate)
 }
 
 // Listening keeps the books on attempts whose provider has fallen silent, so that they

@@ -50,6 +50,7 @@ func (nobody) RaceLost(string)                                          {}
 func (nobody) DuplicateAnswered()                                       {}
 func (nobody) Audited(postgres.Audit)                                   {}
 func (nobody) CertificateSuspended(string)                              {}
+func (nobody) CertificatesStand([]postgres.Certificate)                 {}
 func (nobody) Full(string) bool                                         { return false }
 func (nobody) Begin(string) (end func())                                { return func() {} }
 func (nobody) BeginSearch() (end func(), ok bool)                       { return func() {}, true }

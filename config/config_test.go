@@ -107,6 +107,7 @@ func TestVendorsHaveTheirOwnDefaults(t *testing.T) {
 			Lookup: &config.Lookup{Interval: 3 * time.Second, MaxInterval: 30 * time.Second},
 			Vendor: config.Vendor{APIKey: "s3cret", API: "responses", Background: true}},
 		{Name: "local", Type: "openai", URL: "http://127.0.0.1:8000/v1", Model: "qwen3",
+			Tokenizer: "gpt-4o", Context: 32768,
 			Vendor: config.Vendor{API: "chat", Stream: true, Accept: []string{"stop", "length"}}},
 		{Name: "claude", Type: "anthropic", URL: "https://api.anthropic.com", Model: "claude-opus-5",
 			Vendor: config.Vendor{APIKey: "s3cret", API: "messages"}},

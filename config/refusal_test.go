@@ -152,6 +152,8 @@ func TestEveryRefusalNamesLineValueAndRemedy(t *testing.T) {
 		{"chat in the background", vendor("openai", "model: m", "background: true"), "2", []string{"api: responses"}},
 		{"batch that streams", vendor("anthropic", "model: m", "api: batch", "stream: true"), "2", []string{"cannot stream"}},
 		{"anthropic's url with v1", vendor("anthropic", "model: m", "url: https://p.example/v1"), "2", []string{"/v1", "leave it out"}},
+		{"a tokenizer that nobody knows", vendor("openai", "tokenizer: llama"), "4", []string{"tokenizer", `"llama"`, "like gpt-4o"}},
+		{"no context", vendor("openai", "context: 0"), "4", []string{"context", "0"}},
 		{"ends twice", vendor("openai", "accept: [stop, stop]"), "4", []string{"accept[1]", `"stop"`, "name it once"}},
 		{"http with an api", withProvider("api: chat"), "5", []string{`"api"`}},
 		{"model without a price", withProvider("model: m"), "2", []string{`"primary"`, `"m"`, "unpriced: allow"}},

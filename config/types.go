@@ -24,6 +24,8 @@ type Provider struct {
 	Unpriced    bool // it may be used without a price
 	Certain     verdict.Certain
 	Proxy       string // URL; empty: none, whatever the environment says
+	Tokenizer   string // the model of OpenAI as which its model counts tokens; empty: as the model is known to
+	Context     int    // tokens of the model's context; 0: as it is known
 	Vendor      Vendor // of type openai and anthropic
 }
 

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/onejob/onejob"
+	tokens "github.com/onejob/onejob/contract/openai"
 	"github.com/onejob/onejob/provider"
 	"github.com/onejob/onejob/provider/anthropic"
 	"github.com/onejob/onejob/provider/httpjson"
@@ -44,6 +45,9 @@ func (p *Provider) vendorMembers() map[string]member {
 		"stream":  set(&p.Vendor.Stream, flag),
 		"accept":  set(&p.Vendor.Accept, texts),
 		"lookup":  set(&p.Lookup, vendorLookup),
+
+		"tokenizer": set(&p.Tokenizer, tokenizer),
+		"context":   set(&p.Context, whole(1, mostContext)),
 	}
 	if p.Type == openaiType {
 		members["background"] = set(&p.Vendor.Background, flag)
@@ -85,6 +89,18 @@ func (p Provider) vendor(limits onejob.Limits) (provider.Adapter, error) {
 		Background: p.Vendor.Background, Stream: p.Vendor.Stream, Accept: p.Vendor.Accept, IdempotencyHeader: p.keyHeader(),
 		NotFoundAfter: notFoundAfter, Limits: limits, Certain: p.Certain, Proxy: p.Proxy,
 	})
+}
+
+// mostContext bounds the context of a model, in tokens.
+const mostContext = 100_000_000
+
+// tokenizer is the name of a model whose tokenizer is known.
+func tokenizer(e element) (string, error) {
+	model, err := text(e)
+	if err == nil && !tokens.Known(model) {
+		return "", e.errorf("is %s, whose tokenizer is not known: name a model of OpenAI that counts as this one does, like gpt-4o", quoted(model))
+	}
+	return model, err
 }
 
 // secret is a text that comes from the environment.

@@ -8,15 +8,21 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"go.temporal.io/api/common/v1"
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
 
 	"github.com/onejob/onejob"
+	"github.com/onejob/onejob/activities"
 	"github.com/onejob/onejob/certify"
+	"github.com/onejob/onejob/contract"
 	"github.com/onejob/onejob/postgres"
+	"github.com/onejob/onejob/postgres/pgtest"
 	"github.com/onejob/onejob/simulator"
+	"github.com/onejob/onejob/worker"
+	"github.com/onejob/onejob/workflows"
 )
 
 // sumText is a small contract: two of three runs must pass.
@@ -104,12 +110,7 @@ func TestCertificationOutlivesItsWorkerAndRepeatsNoCall(t *testing.T) {
 		t.Errorf("the provider was asked %d times, want %d", n, sumCalls)
 	}
 
-	if _, err := s.temporal.ResetWorkflowExecution(t.Context(), &workflowservice.ResetWorkflowExecutionRequest{
-		Namespace: client.DefaultNamespace, Reason: "test", RequestId: runID, WorkflowTaskFinishEventId: 4,
-		WorkflowExecution: &common.WorkflowExecution{WorkflowId: onejob.CertificationWorkflowID(c.SHA256, "good")},
-	}); err != nil {
-		t.Fatal(err)
-	}
+	s.resetCertification(c)
 	again, err := s.certifications().Await(t.Context(), c.SHA256, "good")
 	if err != nil || again.Certificate != outcome.Certificate || requests(t, sim) != sumCalls {
 		t.Errorf("after a reset: %+v, %v, %d requests", again, err, requests(t, sim))
@@ -119,6 +120,39 @@ func TestCertificationOutlivesItsWorkerAndRepeatsNoCall(t *testing.T) {
 		t.Errorf("the contract keeps payloads, the report has %v", reply)
 	}
 	s.wantCleanAudit()
+}
+
+// resetCertification resets the workflow to its beginning.
+func (s *system) resetCertification(c tested) {
+	s.t.Helper()
+	const firstTask = 4
+	if _, err := s.temporal.ResetWorkflowExecution(s.t.Context(), &workflowservice.ResetWorkflowExecutionRequest{
+		Namespace: client.DefaultNamespace, Reason: "test", RequestId: rand.Text(), WorkflowTaskFinishEventId: firstTask,
+		WorkflowExecution: &common.WorkflowExecution{WorkflowId: onejob.CertificationWorkflowID(c.SHA256, "good")},
+	}); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func TestResetCertificationRepeatsNoCall(t *testing.T) {
+	s := newSystem(t)
+	c := sumContract(t)
+	address, sim := ownSimulator(t)
+	if err := sim.SetPlan(t.Context(), simulator.Plan{Scripts: c.scripts(t, "good", holdFirst(c.goodParts(t), "answer"))}); err != nil {
+		t.Fatal(err)
+	}
+	s.startWorker(s.simulated(address, "good "))
+	runID := s.startCertification(c, "good")
+	s.awaitCalls(runID, postgres.CallAnswered, sumCalls-1)
+	s.resetCertification(c)
+	outcome, err := s.certifications().Await(t.Context(), c.SHA256, "good")
+	if err != nil || outcome.State != postgres.CertificationPassed {
+		t.Fatalf("%+v, %v", outcome, err)
+	}
+	if n := requests(t, sim); n != sumCalls {
+		t.Errorf("the provider was asked %d times, want %d", n, sumCalls)
+	}
+	s.awaitCalls(runID, postgres.CallUnknown, 1)
 }
 
 func TestCertificationGoesOnAfterTheWorkerOfACallDied(t *testing.T) {
@@ -216,4 +250,55 @@ func TestCertificationBeyondItsBudgetMakesNoCall(t *testing.T) {
 	if n := requests(t, sim); n != 0 {
 		t.Errorf("the provider was asked %d times", n)
 	}
+}
+
+func TestCertificateIsRenewedBeforeItExpires(t *testing.T) {
+	s := newSystem(t)
+	c := sumContract(t)
+	address, sim := ownSimulator(t)
+	if err := sim.SetPlan(t.Context(), simulator.Plan{Scripts: c.scripts(t, "good", c.goodParts(t))}); err != nil {
+		t.Fatal(err)
+	}
+	contracts := func(w *worker.Config) {
+		w.Kinds = map[string]onejob.Kind{"sum": {}}
+		w.Contracts = map[string]*contract.Contract{"sum": c.Contract}
+	}
+	s.startWorker(s.simulated(address, "good ", "other "), contracts)
+	s.storeContract(c)
+	proved := postgres.Proved{ContractSHA256: c.SHA256, Provider: "good", Model: certifiedModel, Adapter: "openai/chat/1"}
+	old := pgtest.Certify(t, s.conn(), "sum", proved, time.Hour) // of a life of 25 hours
+	if due := s.renew(); len(due) != 1 || due[0].Provider != "good" {
+		t.Fatalf("due: %+v", due)
+	}
+	s.eventually("a new certificate", func() bool {
+		return s.count(`SELECT count(*) FROM certificates WHERE id > $1 AND expires_at > clock_timestamp() + interval '700 hours'`, old) == 1
+	})
+	if due := s.renew(); len(due) != 0 {
+		t.Errorf("due again: %+v", due)
+	}
+
+	proved.Provider = "other"
+	revoked := pgtest.Certify(t, s.conn(), "sum", proved, time.Hour)
+	if _, err := s.store.RevokeCertificates(t.Context(), revoked, "ana", "it invents lines"); err != nil {
+		t.Fatal(err)
+	}
+	proved.Adapter = "openai/chat/0"
+	pgtest.Certify(t, s.conn(), "sum", proved, time.Hour)
+	if due := s.renew(); len(due) != 0 {
+		t.Errorf("a revoked certificate, or one of another adapter, is due: %+v", due)
+	}
+}
+
+// renew runs what the schedule runs, and returns what was due.
+func (s *system) renew() []activities.Renewal {
+	s.t.Helper()
+	run, err := s.temporal.ExecuteWorkflow(s.t.Context(), client.StartWorkflowOptions{TaskQueue: s.queue}, workflows.CertificationRenewalType)
+	var renewals activities.Renewals
+	if err == nil {
+		err = run.Get(s.t.Context(), &renewals)
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return renewals.Due
 }

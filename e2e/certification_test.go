@@ -240,15 +240,20 @@ func (s *system) simulated(address string, providers ...string) func(*worker.Con
 // startCertification starts a run and returns its id.
 func (s *system) startCertification(c tested, name string) string {
 	s.t.Helper()
-	text := postgres.ContractText{SHA256: c.SHA256, Kind: c.Kind, Version: c.Version, File: c.bundle.File, Files: c.bundle.Files}
-	if err := s.store.StoreContractOnce(s.t.Context(), text); err != nil {
-		s.t.Fatal(err)
-	}
+	s.storeContract(c)
 	runID, started, err := s.certifications().Start(s.t.Context(), activities.CertificationInput{RunID: uuid.NewString(), ContractSHA256: c.SHA256, Provider: name, RequestedBy: "ana"}, c.Kind)
 	if err != nil || !started {
 		s.t.Fatalf("started %v, %v", started, err)
 	}
 	return runID
+}
+
+func (s *system) storeContract(c tested) {
+	s.t.Helper()
+	text := postgres.ContractText{SHA256: c.SHA256, Kind: c.Kind, Version: c.Version, File: c.bundle.File, Files: c.bundle.Files}
+	if err := s.store.StoreContractOnce(s.t.Context(), text); err != nil {
+		s.t.Fatal(err)
+	}
 }
 
 func (s *system) certifications() workflows.Certifications {

@@ -140,3 +140,29 @@ func (s *Store) RevokeCertificates(ctx context.Context, id int64, by, reason str
 	})
 	return revoked, err
 }
+
+// StandingCertificates returns the certificates that count now for the contracts, of each model of
+// a provider the one that lasts longest; at most 1000, the first to expire first.
+func (s *Store) StandingCertificates(ctx context.Context, contractSHA256s []string) ([]Certificate, error) {
+	certificates, err := queryCertificates(ctx, s.pool, `
+		WHERE c.id IN (
+			SELECT DISTINCT ON (v.contract_sha256, v.provider, v.model, v.adapter) v.id FROM certificates v
+			WHERE v.contract_sha256 = ANY ($1) AND onejob_certificate_valid(v)
+			ORDER BY v.contract_sha256, v.provider, v.model, v.adapter, v.expires_at DESC)
+		ORDER BY c.expires_at, c.id LIMIT 1000`, contractSHA256s)
+	return certificates, translate("read the certificates", err)
+}
+
+// LastCertificationStart returns when the newest run of the contract against the provider began;
+// the zero time: there is none.
+func (s *Store) LastCertificationStart(ctx context.Context, contractSHA256, provider string) (time.Time, error) {
+	var at *time.Time
+	err := s.pool.QueryRow(ctx, `SELECT max(started_at) FROM certification_runs WHERE contract_sha256 = $1 AND provider = $2`, contractSHA256, provider).Scan(&at)
+	return orZero(at).UTC(), translate("read the certifications", err)
+}
+
+// Now returns the time by the database's clock.
+func (s *Store) Now(ctx context.Context) (now time.Time, err error) {
+	err = s.pool.QueryRow(ctx, `SELECT clock_timestamp()`).Scan(&now)
+	return now.UTC(), translate("read the clock", err)
+}

@@ -1,6 +1,9 @@
 package provider
 
-import "encoding/json"
+import (
+	"context"
+	"encoding/json"
+)
 
 // Prompt is what a model is asked, in no vendor's words.
 type Prompt struct {
@@ -49,4 +52,11 @@ type Prompter interface {
 	// Version names how prompts are put and replies are read: it changes when either does,
 	// and what was proved of the provider before has to be proved again.
 	Version() string
+}
+
+// TokenCounter is a [Prompter] whose provider counts the tokens of a prompt.
+type TokenCounter interface {
+	// CountTokens returns how many tokens the prompt has for the adapter's model. It costs
+	// nothing, and fails if the provider does not say.
+	CountTokens(ctx context.Context, p Prompt) (int, error)
 }

@@ -67,6 +67,6 @@ func (w *Worker) ensureSchedules(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, reconcileTimeout)
 	defer cancel()
 	if err := workflows.EnsureSchedules(ctx, w.config.Temporal, w.config.TaskQueue); err != nil {
-		w.config.Logger.Warn("cannot make the schedules of rebuild and audit; 'onejob migrate up' or the next worker does", "error", err)
+		w.config.Logger.Warn("cannot make the schedules of rebuild, audit and renewal; 'onejob migrate up' or the next worker does", "error", err)
 	}
 }

@@ -24,6 +24,7 @@ type Metrics struct {
 	circuits   *prometheus.GaugeVec   // by provider; of the whole database
 	races      *prometheus.CounterVec // by provider of the loser
 	suspended  *prometheus.CounterVec // by provider
+	expiries   *prometheus.GaugeVec   // by kind, provider and model; of the whole database
 	duplicates prometheus.Counter
 	launches   prometheus.Counter
 	messages   messageMetrics
@@ -46,6 +47,8 @@ func NewMetrics() *Metrics {
 			Help: "Results discarded because another had won, the job was closed or the attempt given up."}, []string{"provider"}),
 		suspended: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "onejob_certificates_suspended_total",
 			Help: "Times that this worker suspended a provider's certificate, because its replies broke the contract."}, []string{"provider"}),
+		expiries: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "onejob_certificate_expires_timestamp_seconds",
+			Help: "When the certificate expires that a provider has now for the contract of a kind, as the last look at renewals of this worker saw it."}, []string{"kind", "provider", "model"}),
 		duplicates: prometheus.NewCounter(prometheus.CounterOpts{Name: "onejob_duplicates_answered_total",
 			Help: "Submits at this process that found their job there already."}),
 		launches: prometheus.NewCounter(prometheus.CounterOpts{Name: "onejob_reconciler_launches_total",
@@ -55,7 +58,7 @@ func NewMetrics() *Metrics {
 	}
 	m.registry.MustRegister(m.messages.collectors()...)
 	m.registry.MustRegister(m.audits)
-	m.registry.MustRegister(m.attempts, m.unknown, m.listening, m.circuits, m.races, m.suspended, m.duplicates, m.launches,
+	m.registry.MustRegister(m.attempts, m.unknown, m.listening, m.circuits, m.races, m.suspended, m.expiries, m.duplicates, m.launches,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -81,6 +84,14 @@ func (m *Metrics) AttemptBecame(provider string, state onejob.AttemptState, reas
 
 // RaceLost implements [activities.Observer].
 func (m *Metrics) RaceLost(provider string) { m.races.WithLabelValues(provider).Inc() }
+
+// CertificatesStand implements [activities.Observer].
+func (m *Metrics) CertificatesStand(standing []postgres.Certificate) {
+	m.expiries.Reset()
+	for _, c := range standing {
+		m.expiries.WithLabelValues(c.Contract, c.Provider, c.Model).Set(float64(c.ExpiresAt.Unix()))
+	}
+}
 
 // CertificateSuspended implements [activities.Observer].
 func (m *Metrics) CertificateSuspended(provider string) {

@@ -205,6 +205,7 @@ func (w *Worker) register() {
 	w.temporal.RegisterWorkflowWithOptions(runs.UsageRebuild, workflow.RegisterOptions{Name: workflows.UsageRebuildType})
 	w.temporal.RegisterWorkflowWithOptions(runs.Audit, workflow.RegisterOptions{Name: workflows.AuditType})
 	w.temporal.RegisterWorkflowWithOptions(runs.Certification, workflow.RegisterOptions{Name: workflows.CertificationType})
+	w.temporal.RegisterWorkflowWithOptions(runs.CertificationRenewal, workflow.RegisterOptions{Name: workflows.CertificationRenewalType})
 	w.temporal.RegisterActivity(w.activities(w.slots))
 }
 

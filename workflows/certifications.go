@@ -14,6 +14,11 @@ import (
 	"github.com/onejob/onejob/activities"
 )
 
+// certificationAttributes are by what a list of workflows finds a certification.
+func certificationAttributes(kind, provider string) temporal.SearchAttributes {
+	return temporal.NewSearchAttributes(AttributeOwner.ValueSet(onejob.CertificationOwner), AttributeKind.ValueSet(kind), AttributeProvider.ValueSet(provider))
+}
+
 // memoRunID is the memo that names the run in Postgres.
 const memoRunID = "run_id"
 
@@ -33,7 +38,7 @@ func (c Certifications) Start(ctx context.Context, in activities.CertificationIn
 		WorkflowIDReusePolicy:                    enumspb.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE,
 		WorkflowExecutionErrorWhenAlreadyStarted: true,
 		Memo:                                     map[string]any{memoRunID: in.RunID},
-		TypedSearchAttributes:                    temporal.NewSearchAttributes(AttributeOwner.ValueSet(onejob.CertificationOwner), AttributeKind.ValueSet(kind), AttributeProvider.ValueSet(in.Provider)),
+		TypedSearchAttributes:                    certificationAttributes(kind, in.Provider),
 		StaticSummary:                            onejob.Shorten(fmt.Sprintf("certify %s for %s", in.Provider, kind), mostSummaryBytes),
 		StaticDetails:                            fmt.Sprintf("Contract `%s`, certification `%s`: `onejob contract list` prints the certificates", in.ContractSHA256, in.RunID),
 	}, CertificationType, in)

@@ -11,6 +11,8 @@ const (
 	AuditType         = "Audit"
 	CertificationType = "Certification"
 
+	CertificationRenewalType = "CertificationRenewal"
+
 	SignalCancelAttempt  = "cancel-attempt"
 	SignalCancelJob      = "cancel-job"
 	SignalAttemptChanged = "attempt-changed" // somebody recorded something: read the rows

@@ -15,7 +15,8 @@ import (
 // rebuiltDays are what is rebuilt every hour: those that late entries may still reach.
 const rebuiltDays = 2
 
-// EnsureSchedules makes Temporal run the rebuild and the audit every hour, on the task queue.
+// EnsureSchedules makes Temporal run the rebuild, the audit and the renewal of certificates every
+// hour, on the task queue.
 // Schedules that are there get the spec and the action of this program, and stay paused if
 // somebody paused them. Any number of callers may do it at once. It fails with
 // [onejob.ErrServerUnreachable] and [onejob.ErrMisconfigured].
@@ -45,6 +46,10 @@ func schedules(taskQueue string) []client.ScheduleOptions {
 		hourly("audit/"+taskQueue, 22*time.Minute, &client.ScheduleWorkflowAction{
 			Workflow: AuditType, Args: []any{activities.AuditWindow{Days: activities.AuditedDays}}, TaskQueue: taskQueue,
 			StaticSummary: "compare what must agree",
+		}),
+		hourly("certificate-renewal/"+taskQueue, 37*time.Minute, &client.ScheduleWorkflowAction{
+			Workflow: CertificationRenewalType, TaskQueue: taskQueue,
+			StaticSummary: "renew the certificates that expire soon",
 		}),
 	}
 }

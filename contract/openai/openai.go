@@ -59,17 +59,25 @@ var families = []family{
 // Model returns the tokenizer of a model by its name at OpenAI, and its context in
 // tokens. It does not know others.
 func Model(model string) (t contract.Tokenizer, window int, ok bool) {
+	known := familyOf(model)
+	if known.prefix == "" {
+		return nil, 0, false
+	}
+	return known.vocabulary(), known.window, true
+}
+
+// Known says whether Model knows the model.
+func Known(model string) bool { return familyOf(model).prefix != "" }
+
+// familyOf returns the family of the model, the zero value if it has none.
+func familyOf(model string) (known family) {
 	model = strings.TrimPrefix(model, "ft:")
-	var known family
 	for _, f := range families {
 		if len(f.prefix) > len(known.prefix) && begins(model, f.prefix) {
 			known = f
 		}
 	}
-	if known.prefix == "" {
-		return nil, 0, false
-	}
-	return known.vocabulary(), known.window, true
+	return known
 }
 
 // begins says that model is of the family: gpt-4 is not gpt-4o.

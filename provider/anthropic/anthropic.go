@@ -8,6 +8,9 @@
 // its end in front of the detail and its usage kept. A stream without its last event is
 // no result, whatever came of it.
 //
+// [Adapter.Prompted] makes such an input of a contract's prompt, and [Adapter.Reply] takes what
+// the model wrote out of a result.
+//
 // Requests are made by the vendor's SDK without its retries, time-outs, telemetry and
 // environment variables, over our own transport, which sends each at most once; answers
 // are judged as they were on the wire (package verdict). It returns no errors; what went
