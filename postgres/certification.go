@@ -179,11 +179,15 @@ type CallStart struct {
 	Execution  string        // UUID of this execution of the activity
 	ListenFor  time.Duration // how long the answer is waited for
 	Provider   string
-	MostAtOnce int // calls on the provider under way at once, those of jobs among them; 0: no bound
+	Model      string // that this worker's provider has
+	Adapter    string // by which this worker asks it
+	MostAtOnce int    // calls on the provider under way at once, those of jobs among them; 0: no bound
 }
 
 // StartCallIfNew commits the call's row, which is the permission to make it, once. Mine false
-// means that it was made before, or that the run has ended. It fails with [onejob.ErrNotFound].
+// means that it was made before, or that the run has ended. It fails with [onejob.ErrNotFound],
+// and with [onejob.ErrConflict] if this worker would ask another model or by another adapter
+// than the run is of.
 func (s *Store) StartCallIfNew(ctx context.Context, c CallStart) (mine, isBusy bool, err error) {
 	err = s.inTx(ctx, "start the call", func(tx pgx.Tx) error {
 		if isBusy, err = busy(ctx, tx, Start{Provider: c.Provider, Execution: c.Execution, MostAtOnce: c.MostAtOnce}); err != nil || isBusy {
@@ -193,10 +197,13 @@ func (s *Store) StartCallIfNew(ctx context.Context, c CallStart) (mine, isBusy b
 		if err != nil || run != CertificationRunning {
 			return err
 		}
+		if err := checkAsks(ctx, tx, c); err != nil {
+			return err
+		}
 		if _, err := tx.Exec(ctx, `
-			INSERT INTO certification_calls (run_id, case_name, repeat, try, execution, listen_until)
-			VALUES ($1, $2, $3, $4, $5, clock_timestamp() + $6 * interval '1 millisecond') ON CONFLICT DO NOTHING`,
-			c.RunID, c.Case, c.Repeat, c.Try, c.Execution, milliseconds(c.ListenFor)); err != nil {
+			INSERT INTO certification_calls (run_id, model, adapter, case_name, repeat, try, execution, listen_until)
+			VALUES ($1, $7, $8, $2, $3, $4, $5, clock_timestamp() + $6 * interval '1 millisecond') ON CONFLICT DO NOTHING`,
+			c.RunID, c.Case, c.Repeat, c.Try, c.Execution, milliseconds(c.ListenFor), c.Model, c.Adapter); err != nil {
 			return err
 		}
 		return tx.QueryRow(ctx, `
@@ -204,6 +211,17 @@ func (s *Store) StartCallIfNew(ctx context.Context, c CallStart) (mine, isBusy b
 			c.RunID, c.Case, c.Repeat, c.Try, c.Execution).Scan(&mine)
 	})
 	return mine, isBusy, err
+}
+
+// checkAsks says for people what the foreign key of the call's row refuses.
+func checkAsks(ctx context.Context, tx pgx.Tx, c CallStart) error {
+	var model, adapter string
+	err := tx.QueryRow(ctx, `SELECT model, adapter FROM certification_runs WHERE id = $1`, c.RunID).Scan(&model, &adapter)
+	if err == nil && (model != c.Model || adapter != c.Adapter) {
+		return onejob.Errorf(onejob.CodeConflict, "certification %s is of %s %s by %s, and this worker asks %s by %s: give all workers the same onejob.yaml and start another one",
+			c.RunID, c.Provider, model, adapter, c.Model, c.Adapter)
+	}
+	return err
 }
 
 // lockCertification keeps the run from ending until the transaction does.
@@ -237,10 +255,11 @@ type CallOutcome struct {
 
 // RecordCallIfOpen records what became of the call and books what it cost, unless an outcome is
 // recorded already. An unknown call becomes known so, even when its run has ended; its cost is
-// booked all the same.
+// booked all the same, and counts against the budget.
 func (s *Store) RecordCallIfOpen(ctx context.Context, c CertificationCall, o CallOutcome) error {
 	return s.inTx(ctx, "record the call", func(tx pgx.Tx) error {
-		if _, err := lockCertification(ctx, tx, c.RunID); err != nil {
+		// No two share the lock: the cost of a late answer changes the run.
+		if _, err := tx.Exec(ctx, `SELECT FROM certification_runs WHERE id = $1 FOR NO KEY UPDATE`, c.RunID); err != nil {
 			return err
 		}
 		_, err := tx.Exec(ctx, `
@@ -272,8 +291,9 @@ func (s *Store) FenceCall(ctx context.Context, c CertificationCall) (state CallS
 			return err
 		}
 		if _, err := tx.Exec(ctx, `
-			INSERT INTO certification_calls (run_id, case_name, repeat, try, state, reason, listen_until, finished_at)
-			VALUES ($1, $2, $3, $4, 'failed', $5, clock_timestamp(), clock_timestamp()) ON CONFLICT DO NOTHING`,
+			INSERT INTO certification_calls (run_id, model, adapter, case_name, repeat, try, state, reason, listen_until, finished_at)
+			SELECT id, model, adapter, $2, $3, $4, 'failed', $5, clock_timestamp(), clock_timestamp() FROM certification_runs WHERE id = $1
+			ON CONFLICT DO NOTHING`,
 			c.RunID, c.Case, c.Repeat, c.Try, onejob.ReasonNeverStarted); err != nil {
 			return err
 		}
