@@ -257,13 +257,13 @@ CREATE FUNCTION onejob_certificate_valid(c certificates) RETURNS boolean LANGUAG
     SELECT c.revoked_at IS NULL AND c.suspended_at IS NULL AND c.expires_at > clock_timestamp()
 $$;
 
--- Who writes a certificate and who revokes the others like it take turns.
+-- Who writes a certificate and who revokes or suspends the others like it take turns.
 CREATE FUNCTION onejob_certification_lock(contract_sha256 text, provider text, model text) RETURNS void LANGUAGE sql AS $$
     SELECT pg_advisory_xact_lock(hashtextextended(concat_ws(' ', 'onejob certificate', contract_sha256, provider, model), 0))
 $$;
 
--- A certificate comes of a run that passed. One that was revoked while the run was under way
--- was not revoked to be replaced by it.
+-- A certificate comes of a run that passed. One that was revoked or suspended while the run was
+-- under way is not replaced by it: what the run proved was known otherwise by then.
 CREATE FUNCTION onejob_certificate_inserted() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
     run certification_runs;
@@ -274,9 +274,9 @@ BEGIN
         PERFORM onejob_refuse(format('certification run %s: it is %s, and only one that passed makes a certificate', NEW.run_id, coalesce(run.state, 'not there')));
     END IF;
     IF EXISTS (SELECT FROM certificates c WHERE (c.contract_sha256, c.provider, c.model) = (NEW.contract_sha256, NEW.provider, NEW.model)
-               AND c.id <> NEW.id AND c.revoked_at >= run.started_at)
+               AND c.id <> NEW.id AND greatest(c.revoked_at, c.suspended_at) >= run.started_at)
     THEN
-        PERFORM onejob_refuse(format('certification run %s: the certificate of %s %s was revoked after it began', NEW.run_id, NEW.provider, NEW.model));
+        PERFORM onejob_refuse(format('certification run %s: the certificate of %s %s was revoked or suspended after it began', NEW.run_id, NEW.provider, NEW.model));
     END IF;
     RETURN NULL;
 END $$;

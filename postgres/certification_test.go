@@ -212,7 +212,7 @@ func TestBudgetRefusesARunBeforeItsFirstCall(t *testing.T) {
 		t.Errorf("again: %+v, %v", again, err)
 	}
 	r.mustHaveBudget(t, onejob.CertificationOwner, "2", "0")
-	refused := runOf(c, 1, 1)
+	refused := runOf(r.storedContract(t), 1, 1)
 	_, err := r.store.BeginCertificationOnce(t.Context(), refused, thousands(1))
 	mustBe(t, err, onejob.ErrBudgetExceeded)
 	_, err = r.store.Certification(t.Context(), refused.ID)
@@ -312,6 +312,64 @@ func TestCallsOfACertificationCountAgainstTheProvidersLimit(t *testing.T) {
 	start.Provider, start.MostAtOnce = "second", 1
 	if started, err := r.store.StartAttemptIfNoneLives(t.Context(), start); err != nil || !started.Busy {
 		t.Errorf("an attempt beside the only call: %+v, %v", started, err)
+	}
+}
+
+// A workflow that is terminated leaves its run under way: the next one frees what it set aside.
+func TestAbandonedRunEndsWithTheNextOne(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.pricedSecond(t)
+	r.budgeted(t, "2.5")
+	c := r.storedContract(t)
+	abandoned := r.begun(t, c, 2)
+	call := r.certCalled(t, abandoned, 1)
+	next := r.begun(t, c, 2)
+	r.mustHaveBudget(t, onejob.CertificationOwner, "2", "0")
+	if run, err := r.store.Certification(t.Context(), abandoned.ID); err != nil || run.State != postgres.CertificationCancelled {
+		t.Errorf("%+v, %v", run, err)
+	}
+	if again, err := r.store.BeginCertificationOnce(t.Context(), next, thousands(2)); err != nil || again.State != postgres.CertificationRunning {
+		t.Errorf("begun again: %+v, %v", again, err)
+	}
+	if err := r.store.RecordCallIfOpen(t.Context(), call, goodAnswer); err != nil {
+		t.Fatal(err)
+	}
+	r.mustHaveBudget(t, onejob.CertificationOwner, "2", "0.51")
+}
+
+// A renewal that began before the violations does not take their suspension back.
+func TestSuspensionRacesTheRunThatWouldReplaceIt(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	for round := range 10 {
+		c := r.storedContract(t)
+		first, underWay := r.certPassed(t, c), r.begun(t, c, 1)
+		r.certAnswered(t, underWay, 1)
+		p := postgres.Proved{ContractSHA256: c.SHA256, Provider: first.Provider, Model: first.Model, Adapter: first.Adapter}
+		r.violate(t, p)
+		suspend := func() {
+			if n, err := r.store.SuspendCertificateIfViolated(t.Context(), p, onejob.Suspension{Violations: 1, Within: time.Hour}); err != nil || n == 0 {
+				t.Errorf("%d suspended, %v", n, err)
+			}
+		}
+		var ended error
+		end := func() {
+			_, ended = r.store.EndCertificationIfRunning(t.Context(), underWay.ID, postgres.CertificationEnd{State: postgres.CertificationPassed, Report: json.RawMessage(`{}`), ValidFor: time.Hour})
+		}
+		if round == 0 {
+			suspend()
+			end()
+			if mustBe(t, ended, onejob.ErrConflict); ended != nil && !strings.Contains(ended.Error(), "suspended while") {
+				t.Errorf("it says %v", ended)
+			}
+			continue
+		}
+		together(suspend, end)
+		valid, err := r.store.Certificates(t.Context(), postgres.CertificateFilter{ContractSHA256: c.SHA256, Valid: true})
+		if err != nil || ended != nil && len(valid) != 0 {
+			t.Fatalf("a certificate outlived the suspension: %+v, %v, %v", valid, ended, err)
+		}
 	}
 }
 
