@@ -136,6 +136,9 @@ func (v *verification) whom(from *config.Config) ([]string, error) {
 		names = known
 	}
 	for _, name := range append(slices.Clone(names), v.primary) {
+		if name != "" && len(known) == 0 {
+			return nil, usagef("provider %q is not in %s, which has none: add it to providers:", name, config.Path())
+		}
 		if name != "" && !slices.Contains(known, name) {
 			return nil, usagef("provider %q is not in %s: name one of %s", name, config.Path(), strings.Join(known, ", "))
 		}
