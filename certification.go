@@ -1,7 +1,7 @@
 package onejob
 
 // CertificationOwner pays for the calls by which providers prove themselves. A budget of its own
-// bounds them, as any owner's does.
+// bounds them, as any owner's does. Nobody else has the name: [CheckOwner] refuses it.
 const CertificationOwner = "onejob:certification"
 
 // CertificationWorkflowID is the ID under which a provider proves that it honours a contract: one

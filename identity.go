@@ -49,13 +49,29 @@ func unreserved(c byte) bool {
 
 // CheckIdentity returns an [ErrInvalidRequest] if the pair cannot identify a job:
 // each must be valid UTF-8 of 1 to [MaxOwnerBytes] or [MaxKeyBytes] bytes, without
-// control characters, and without white space or zero-width space at either end.
-// Nothing is trimmed or normalised: keys compare as bytes.
+// control characters, and without white space or zero-width space at either end; an owner
+// must not begin with onejob:. Nothing is trimmed or normalised: keys compare as bytes.
 func CheckIdentity(owner, key string) error {
-	if err := CheckName("owner", owner, MaxOwnerBytes); err != nil {
+	if err := CheckOwner(owner); err != nil {
 		return err
 	}
 	return CheckName("key", key, MaxKeyBytes)
+}
+
+// reservedOwners is what the names of owners begin with that are the program's own, such as
+// [CertificationOwner]. The database refuses them too.
+const reservedOwners = "onejob:"
+
+// CheckOwner returns an [ErrInvalidRequest] unless somebody may be called so: the rules of
+// [CheckName] hold, and the name does not begin with onejob:, which is reserved.
+func CheckOwner(owner string) error {
+	if err := CheckName("owner", owner, MaxOwnerBytes); err != nil {
+		return err
+	}
+	if strings.HasPrefix(owner, reservedOwners) {
+		return Errorf(CodeInvalidRequest, "owner %s begins with %s, which is reserved: use another name", abbreviated(owner), reservedOwners)
+	}
+	return nil
 }
 
 // CheckName returns an [ErrInvalidRequest] unless s can name something: 1 to maxBytes

@@ -86,6 +86,19 @@ func TestInvalidIdentitiesAreRefused(t *testing.T) {
 	}
 }
 
+func TestOwnersOfTheProgramsOwnAreNobodyElses(t *testing.T) {
+	t.Parallel()
+	for _, owner := range []string{onejob.CertificationOwner, "onejob:", "onejob:anything"} {
+		mustRefuse(t, onejob.CheckIdentity(owner, "k"), owner, "reserved", "use another name")
+		mustRefuse(t, onejob.CheckOwner(owner), "reserved")
+	}
+	for _, owner := range []string{"onejob", "onejob-ci", "acme:onejob:", "onejob/certification"} {
+		if err := onejob.CheckOwner(owner); err != nil {
+			t.Errorf("owner %q: %v", owner, err)
+		}
+	}
+}
+
 func TestIdentityIsTakenAsWritten(t *testing.T) {
 	t.Parallel()
 	for _, key := range []string{"a b", "a\u200bb", "टिकट", "k/../k", strings.Repeat("k", onejob.MaxKeyBytes), "🧾", "%00"} {

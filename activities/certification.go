@@ -133,7 +133,7 @@ func (a *Activities) beginCertification(ctx context.Context, in CertificationInp
 		return plan, err
 	}
 	run := postgres.Certification{
-		ID: in.RunID, Contract: c.Kind, ContractSHA256: c.SHA256, Provider: in.Provider, Model: p.Model, Adapter: s.Prompter.Version(), RequestedBy: in.RequestedBy,
+		ID: in.RunID, Contract: c.Kind, ContractSHA256: c.SHA256, Provider: in.Provider, Model: p.Model, Adapter: p.AdapterVersion(), RequestedBy: in.RequestedBy,
 	}
 	var usages []json.RawMessage
 	if plan.Preparation.Renders() {

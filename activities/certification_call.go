@@ -81,7 +81,7 @@ func (a *Activities) startCertificationCall(ctx context.Context, p provider.Prov
 	defer release()
 	start := postgres.CallStart{
 		CertificationCall: in.Call.CertificationCall, Execution: uuid.NewString(), ListenFor: time.Duration(in.ListenFor),
-		Provider: in.Provider, MostAtOnce: p.Limits.Concurrent,
+		Provider: in.Provider, Model: p.Model, Adapter: p.AdapterVersion(), MostAtOnce: p.Limits.Concurrent,
 	}
 	for pause := newPause(firstBusyPause, longestBusyPause); ; {
 		type started struct{ mine, busy bool }

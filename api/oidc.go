@@ -62,7 +62,7 @@ func (i *issuer) principal(ctx context.Context, text string) (Principal, error) 
 		return Principal{}, noToken("the token's claims cannot be read")
 	}
 	owner, _ := claims[i.OwnerClaim].(string)
-	if err := onejob.CheckName("owner", owner, onejob.MaxOwnerBytes); err != nil {
+	if err := onejob.CheckOwner(owner); err != nil {
 		return Principal{}, noToken(fmt.Sprintf("the token's claim %s names no owner: %v", i.OwnerClaim, err))
 	}
 	p := Principal{ID: "oidc:" + token.Subject, Owner: owner, Role: onejob.RoleUser, By: owner}

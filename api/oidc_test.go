@@ -131,6 +131,7 @@ func TestSignedTokensOfTheIssuerAreBelieved(t *testing.T) {
 		"not valid yet":                i.token(i.newest(), i.claims("nbf", time.Now().Add(time.Hour).Unix())),
 		"without an owner":             i.token(i.newest(), i.claims("sub", "")),
 		"whose owner has a line break": i.token(i.newest(), i.claims("sub", "a\nb")),
+		"whose owner is reserved":      i.token(i.newest(), i.claims("sub", "onejob:certification")),
 		"cut":                          i.token(i.newest(), i.claims("", nil))[:100],
 		"unsigned":                     "eyJhbGciOiJub25lIn0.eyJzdWIiOiJhbmEifQ.",
 	} {

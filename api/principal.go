@@ -46,7 +46,7 @@ const (
 // NewToken returns a token to be stored, and its secret, which is known to nobody else: 260
 // random bits. It fails with [onejob.ErrInvalidRequest].
 func NewToken(owner string, role onejob.Role, createdBy string, expiresIn time.Duration) (secret string, t postgres.NewToken, err error) {
-	if err := onejob.CheckName("owner", owner, onejob.MaxOwnerBytes); err != nil {
+	if err := onejob.CheckOwner(owner); err != nil {
 		return "", t, err
 	}
 	if err := onejob.CheckName("by", createdBy, onejob.MaxOwnerBytes); err != nil {

@@ -228,6 +228,12 @@ func call(name string, repeat int, codes ...contract.Code) certify.Call {
 	return certify.Call{Case: name, Repeat: repeat, Try: 1, State: "answered", Verdict: v.JSON(), SHA256: make([]byte, 32)}
 }
 
+func unread(name string, repeat int, verdict string) certify.Call {
+	c := call(name, repeat)
+	c.Verdict = json.RawMessage(verdict)
+	return c
+}
+
 func unanswered(name string, repeat int) certify.Call {
 	return certify.Call{Case: name, Repeat: repeat, Try: 1, State: "unknown", Reason: "timeout"}
 }
@@ -249,6 +255,8 @@ func TestConclusionGoesByTheRateOfEachCase(t *testing.T) {
 		"nor have ceilings":                 {[]certify.Call{call("one", 1), call("one", 2, certify.CodeLatency), call("one", 3), canary}, []string{certify.CheckRoundTrip}},
 		"one of three has no answer":        {[]certify.Call{call("one", 1), unanswered("one", 2), call("one", 3), canary}, nil},
 		"two of three have no answer":       {[]certify.Call{call("one", 1), unanswered("one", 2), unanswered("one", 3), canary}, []string{certify.CheckRoundTrip}},
+		"a verdict that is none":            {[]certify.Call{call("one", 1), unread("one", 2, `{}`), call("one", 3), canary}, []string{certify.CheckRoundTrip}},
+		"a verdict that cannot be read":     {[]certify.Call{call("one", 1), unread("one", 2, `{"findings": 1}`), call("one", 3), canary}, []string{certify.CheckRoundTrip}},
 		"one unanswered, one wrong":         {[]certify.Call{call("one", 1), unanswered("one", 2), call("one", 3, contract.CodeFact), canary}, []string{certify.CheckMeaning}},
 		"the canary is deaf":                {[]certify.Call{call("one", 1), call("one", 2), call("one", 3), call("", 1, contract.CodeFact)}, []string{certify.CheckCanary}},
 		"the canary was not asked":          {[]certify.Call{call("one", 1), call("one", 2), call("one", 3)}, []string{certify.CheckRoundTrip, certify.CheckCanary}},

@@ -182,7 +182,11 @@ func reportCall(call Call, keep bool) CallReport {
 		Findings: []contract.Finding{}, LatencyMS: call.Latency.Milliseconds(), Usage: call.Usage, StartedAt: call.StartedAt,
 	}
 	var v Verdict
-	if call.Verdict != nil && json.Unmarshal(call.Verdict, &v) == nil {
+	if call.Verdict != nil {
+		// An answer of which nothing can be read has not passed.
+		if err := json.Unmarshal(call.Verdict, &v); err != nil || v.Findings == nil {
+			v.Findings = []contract.Finding{{Code: CodeUnreadable, Detail: "what was found in the answer cannot be read: another version of onejob wrote it"}}
+		}
 		one.Findings, one.End, one.Served, one.value = append(one.Findings, v.Findings...), v.End, v.Served, v.Value
 	}
 	if keep && call.Reply != nil {

@@ -16,7 +16,7 @@ func (c *Config) Adapters() ([]provider.Provider, error) {
 			return nil, err
 		}
 		all = append(all, provider.Provider{
-			Name: p.Name, Model: p.Model, Adapter: adapter, Timeout: p.Timeout, ListenFor: p.ListenFor,
+			Name: p.Name, Model: p.Model, URL: p.URL, Adapter: adapter, Timeout: p.Timeout, ListenFor: p.ListenFor,
 			LookUp: p.lookUpPolicy(), ReAsk: p.reAskPolicy(), Callback: p.callbackPolicy(), Limits: p.Limits,
 		})
 	}

@@ -129,8 +129,11 @@ func texts(e element) (all []string, err error) {
 	return all, err
 }
 
-// adapterVersion returns the version of the provider's adapter, which certificates are of.
-func (p Provider) adapterVersion() string {
+// adapterVersion returns the version of the provider's adapter and where it asks, which
+// certificates are of.
+func (p Provider) adapterVersion() string { return provider.VersionAt(p.promptVersion(), p.URL) }
+
+func (p Provider) promptVersion() string {
 	switch p.Type {
 	case openaiType:
 		return openai.VersionOf(p.Vendor.API)

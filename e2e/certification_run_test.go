@@ -20,6 +20,7 @@ import (
 	"github.com/onejob/onejob/contract"
 	"github.com/onejob/onejob/postgres"
 	"github.com/onejob/onejob/postgres/pgtest"
+	"github.com/onejob/onejob/provider"
 	"github.com/onejob/onejob/simulator"
 	"github.com/onejob/onejob/worker"
 	"github.com/onejob/onejob/workflows"
@@ -259,13 +260,9 @@ func TestCertificateIsRenewedBeforeItExpires(t *testing.T) {
 	if err := sim.SetPlan(t.Context(), simulator.Plan{Scripts: c.scripts(t, "good", c.goodParts(t))}); err != nil {
 		t.Fatal(err)
 	}
-	contracts := func(w *worker.Config) {
-		w.Kinds = map[string]onejob.Kind{"sum": {}}
-		w.Contracts = map[string]*contract.Contract{"sum": c.Contract}
-	}
-	s.startWorker(s.simulated(address, "good ", "other "), contracts)
+	s.startWorker(s.simulated(address, "good ", "other "), knowing(c))
 	s.storeContract(c)
-	proved := postgres.Proved{ContractSHA256: c.SHA256, Provider: "good", Model: certifiedModel, Adapter: "openai/chat/1"}
+	proved := provedAt(c, "good", address)
 	old := pgtest.Certify(t, s.conn(), "sum", proved, time.Hour) // of a life of 25 hours
 	if due := s.renew(); len(due) != 1 || due[0].Provider != "good" {
 		t.Fatalf("due: %+v", due)
@@ -277,16 +274,30 @@ func TestCertificateIsRenewedBeforeItExpires(t *testing.T) {
 		t.Errorf("due again: %+v", due)
 	}
 
-	proved.Provider = "other"
+	proved = provedAt(c, "other", address)
 	revoked := pgtest.Certify(t, s.conn(), "sum", proved, time.Hour)
 	if _, err := s.store.RevokeCertificates(t.Context(), revoked, "ana", "it invents lines"); err != nil {
 		t.Fatal(err)
 	}
 	proved.Adapter = "openai/chat/0"
 	pgtest.Certify(t, s.conn(), "sum", proved, time.Hour)
+	pgtest.Certify(t, s.conn(), "sum", provedAt(c, "other", "https://elsewhere.example"), time.Hour)
 	if due := s.renew(); len(due) != 0 {
-		t.Errorf("a revoked certificate, or one of another adapter, is due: %+v", due)
+		t.Errorf("a revoked certificate, or one of another adapter or server, is due: %+v", due)
 	}
+}
+
+// knowing makes a worker's kind sum one with the contract.
+func knowing(c tested) func(*worker.Config) {
+	return func(w *worker.Config) {
+		w.Kinds = map[string]onejob.Kind{"sum": {}}
+		w.Contracts = map[string]*contract.Contract{"sum": c.Contract}
+	}
+}
+
+// provedAt is what a certificate of the simulated provider at the address proves.
+func provedAt(c tested, name, address string) postgres.Proved {
+	return postgres.Proved{ContractSHA256: c.SHA256, Provider: name, Model: certifiedModel, Adapter: provider.VersionAt("openai/chat/1", address+"/openai/"+name+"/v1")}
 }
 
 // renew runs what the schedule runs, and returns what was due.

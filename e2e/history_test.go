@@ -2,9 +2,11 @@ package e2e
 
 import (
 	"encoding/json"
+	"net/http"
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 	"go.temporal.io/sdk/client"
@@ -12,6 +14,9 @@ import (
 
 	"github.com/onejob/onejob"
 	"github.com/onejob/onejob/activities"
+	"github.com/onejob/onejob/postgres"
+	"github.com/onejob/onejob/postgres/pgtest"
+	"github.com/onejob/onejob/simulator"
 	"github.com/onejob/onejob/workflows"
 	"github.com/onejob/onejob/workflows/replay"
 )
@@ -24,41 +29,42 @@ const recordVariable = "ONEJOB_RECORD_HISTORIES"
 
 // Each story ends with a closed run and returns its workflow's ID.
 var stories = []struct {
-	name string
-	tell func(s *system) (workflowID string)
+	name         string
+	tell         func(s *system) (workflowID string)
+	startsWorker bool // of its own configuration
 }{
-	{"straight", func(s *system) string {
+	{name: "straight", tell: func(s *system) string {
 		job := s.submit(s.request("straight", ""))
 		s.wait(job.JobID)
 		return job.WorkflowID
 	}},
-	{"late_answer", func(s *system) string {
+	{name: "late_answer", tell: func(s *system) string {
 		job := s.silent("late")
 		s.eventually("the run knows", func() bool { return s.query(job.WorkflowID).Status == onejob.StatusUnknown })
 		s.release("late")
 		s.wait(job.JobID)
 		return job.WorkflowID
 	}},
-	{"cancelled_attempt_then_fallback", func(s *system) string {
+	{name: "cancelled_attempt_then_fallback", tell: func(s *system) string {
 		job := s.silent("fallback")
 		s.signal(job.WorkflowID, workflows.SignalCancelAttempt, `{"reason": "stuck", "by": "ana"}`)
 		s.wait(job.JobID)
 		return job.WorkflowID
 	}},
-	{"refused_then_failed", func(s *system) string {
+	{name: "refused_then_failed", tell: func(s *system) string {
 		r := s.request("busy", `"status": 503, "retry_after": 1`)
 		r.MaxAttempts = 2
 		job := s.submit(r)
 		s.wait(job.JobID)
 		return job.WorkflowID
 	}},
-	{"cancelled_job", func(s *system) string {
+	{name: "cancelled_job", tell: func(s *system) string {
 		job := s.silent("unwanted")
 		s.signal(job.WorkflowID, workflows.SignalCancelJob, `{"by": "ana"}`)
 		s.wait(job.JobID)
 		return job.WorkflowID
 	}},
-	{"direct_start", func(s *system) string {
+	{name: "direct_start", tell: func(s *system) string {
 		r := s.request("direct", "")
 		reply, err := s.submitByUpdate(r)
 		if err != nil {
@@ -67,7 +73,7 @@ var stories = []struct {
 		s.wait(reply.JobID)
 		return onejob.WorkflowID(r.Owner, r.Key)
 	}},
-	{"adopted_after_terminate", func(s *system) string {
+	{name: "adopted_after_terminate", tell: func(s *system) string {
 		job := s.silent("lost")
 		before := s.currentRun(job.WorkflowID)
 		if err := s.temporal.TerminateWorkflow(s.t.Context(), job.WorkflowID, "", "test"); err != nil {
@@ -78,19 +84,77 @@ var stories = []struct {
 		s.wait(job.JobID)
 		return job.WorkflowID
 	}},
-	{"usage_rebuild", func(s *system) string {
+	{name: "usage_rebuild", tell: func(s *system) string {
 		return s.runToEnd(workflows.UsageRebuildType, activities.UsageWindow{First: "2026-11-01", Last: "2026-11-03"})
 	}},
-	{"audit", func(s *system) string {
+	{name: "audit", tell: func(s *system) string {
 		return s.runToEnd(workflows.AuditType, activities.AuditWindow{Days: 31})
 	}},
+	{name: "certification", tell: tellCertification, startsWorker: true},
+	{name: "certification_cancelled", tell: tellCancelledCertification, startsWorker: true},
+	{name: "certification_renewal", tell: tellRenewal, startsWorker: true},
+}
+
+// tellCertification has a call that the provider refuses for a moment, and one whose worker is
+// lost.
+func tellCertification(s *system) string {
+	c := sumContract(s.t)
+	address, sim := ownSimulator(s.t)
+	parts := holdFirst(c.goodParts(s.t), "answer")
+	good := parts[2].replies[0]
+	parts[2].replies = []simulator.Directives{{Status: http.StatusTooManyRequests}, good, good, good}
+	if err := sim.SetPlan(s.t.Context(), simulator.Plan{Scripts: c.scripts(s.t, "good", parts)}); err != nil {
+		s.t.Fatal(err)
+	}
+	models := s.simulated(address, "good ")
+	stop := s.startWorker(models)
+	runID := s.startCertification(c, "good")
+	s.awaitCalls(runID, postgres.CallAnswered, sumCalls-1)
+	stop()
+	s.startWorker(models)
+	if outcome, err := s.certifications().Await(s.t.Context(), c.SHA256, "good"); err != nil || outcome.State != postgres.CertificationPassed {
+		s.t.Fatalf("%+v, %v", outcome, err)
+	}
+	return onejob.CertificationWorkflowID(c.SHA256, "good")
+}
+
+func tellCancelledCertification(s *system) string {
+	c := sumContract(s.t)
+	address, sim := ownSimulator(s.t)
+	if err := sim.SetPlan(s.t.Context(), simulator.Plan{Scripts: c.scripts(s.t, "good", holdFirst(c.goodParts(s.t), "answer"))}); err != nil {
+		s.t.Fatal(err)
+	}
+	s.startWorker(s.simulated(address, "good "))
+	runID := s.startCertification(c, "good")
+	s.awaitCalls(runID, postgres.CallAnswered, sumCalls-1)
+	id := onejob.CertificationWorkflowID(c.SHA256, "good")
+	if err := s.temporal.CancelWorkflow(s.t.Context(), id, ""); err != nil {
+		s.t.Fatal(err)
+	}
+	if _, err := s.certifications().Await(s.t.Context(), c.SHA256, "good"); err != nil {
+		s.t.Fatal(err)
+	}
+	return id
+}
+
+func tellRenewal(s *system) string {
+	c := sumContract(s.t)
+	address, sim := ownSimulator(s.t)
+	if err := sim.SetPlan(s.t.Context(), simulator.Plan{Scripts: c.scripts(s.t, "good", c.goodParts(s.t))}); err != nil {
+		s.t.Fatal(err)
+	}
+	models := s.simulated(address, "good ")
+	s.startWorker(models, knowing(c))
+	s.storeContract(c)
+	pgtest.Certify(s.t, s.conn(), "sum", provedAt(c, "good", address), time.Hour)
+	return s.runToEnd(workflows.CertificationRenewalType)
 }
 
 // runToEnd runs a workflow that is no job's, and returns its ID.
-func (s *system) runToEnd(workflowType string, input any) (workflowID string) {
+func (s *system) runToEnd(workflowType string, input ...any) (workflowID string) {
 	s.t.Helper()
 	id := workflowType + "/" + uuid.NewString()
-	run, err := s.temporal.ExecuteWorkflow(s.t.Context(), client.StartWorkflowOptions{ID: id, TaskQueue: s.queue}, workflowType, input)
+	run, err := s.temporal.ExecuteWorkflow(s.t.Context(), client.StartWorkflowOptions{ID: id, TaskQueue: s.queue}, workflowType, input...)
 	if err == nil {
 		err = run.Get(s.t.Context(), nil)
 	}
@@ -111,7 +175,9 @@ func TestEveryStoryReplays(t *testing.T) {
 	for _, story := range stories {
 		t.Run(story.name, func(t *testing.T) {
 			s := newSystem(t)
-			s.startWorker()
+			if !story.startsWorker {
+				s.startWorker()
+			}
 			id := story.tell(s)
 			s.awaitRunClosed(id)
 			history := s.history(id)

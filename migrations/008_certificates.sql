@@ -24,7 +24,7 @@ CREATE TABLE certification_runs (
     contract_sha256 text COLLATE "C" NOT NULL,
     provider        onejob_name NOT NULL,
     model           text COLLATE "C" NOT NULL, -- empty: the provider has none
-    adapter         onejob_name NOT NULL, -- the version of the adapter
+    adapter         onejob_name NOT NULL, -- the version of the adapter, and where it asks
     requested_by    onejob_name NOT NULL,
     calls           integer     NOT NULL CHECK (calls >= 0), -- planned
     must_pass       integer     NOT NULL CHECK (must_pass BETWEEN 0 AND calls), -- of the calls
@@ -32,13 +32,14 @@ CREATE TABLE certification_runs (
     estimate        onejob_amount NOT NULL CHECK (estimate >= 0), -- of all calls
     currency        onejob_currency NOT NULL, -- of the estimate; XXX: nothing has a price
     month           date, -- whose budget the estimate is set aside in; null: the owner has none
-    settled         onejob_amount, -- the cost of the calls, in the currency
+    settled         onejob_amount, -- the cost of the calls, in the currency; that of a late answer is added
     state           text        NOT NULL DEFAULT 'running' CHECK (state IN ('running', 'passed', 'failed', 'cancelled')),
     report          json,       -- json, not jsonb: a reply may hold what jsonb does not take
     started_at      timestamptz NOT NULL DEFAULT clock_timestamp(),
     finished_at     timestamptz,
     CONSTRAINT certification_runs_contract FOREIGN KEY (contract_sha256, contract) REFERENCES contract_texts (sha256, kind),
     CONSTRAINT certification_runs_what UNIQUE (id, contract, contract_sha256, provider, model, adapter), -- what a certificate refers to
+    CONSTRAINT certification_runs_asks UNIQUE (id, model, adapter), -- what a call refers to
     CONSTRAINT certification_runs_budget FOREIGN KEY (owner_id, month) REFERENCES budgets (owner_id, month),
     CONSTRAINT certification_runs_finished CHECK ((finished_at IS NOT NULL) = (state <> 'running')),
     CONSTRAINT certification_runs_settled CHECK ((settled IS NOT NULL) = (state <> 'running')),
@@ -52,6 +53,8 @@ CREATE INDEX certification_runs_by_month ON certification_runs (owner_id, month)
 CREATE TABLE certification_calls (
     id           bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     run_id       uuid        NOT NULL REFERENCES certification_runs (id),
+    model        text COLLATE "C" NOT NULL, -- that whoever makes the call has configured
+    adapter      onejob_name NOT NULL,
     case_name    text COLLATE "C" NOT NULL, -- empty: the canary
     repeat       integer     NOT NULL CHECK (repeat > 0),
     try          integer     NOT NULL CHECK (try > 0), -- more than one where the provider refused for a moment
@@ -68,6 +71,8 @@ CREATE TABLE certification_calls (
     started_at   timestamptz NOT NULL DEFAULT clock_timestamp(),
     finished_at  timestamptz,
     CONSTRAINT certification_calls_once UNIQUE (run_id, case_name, repeat, try),
+    -- A worker with another configuration does not answer for the one that the run is of.
+    CONSTRAINT certification_calls_asks FOREIGN KEY (run_id, model, adapter) REFERENCES certification_runs (id, model, adapter),
     CONSTRAINT certification_calls_finished CHECK ((finished_at IS NOT NULL) = (state <> 'calling')),
     CONSTRAINT certification_calls_reason CHECK ((reason IS NOT NULL) = (state IN ('failed', 'unknown'))),
     CONSTRAINT certification_calls_answer CHECK (state <> 'answered' OR num_nulls(verdict, reply_sha256, usage, latency_ms) = 0),
@@ -95,8 +100,8 @@ CREATE TRIGGER certification_calls_inserted BEFORE INSERT ON certification_calls
 
 CREATE FUNCTION onejob_certification_call_updated() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-    IF (NEW.id, NEW.run_id, NEW.case_name, NEW.repeat, NEW.try, NEW.execution, NEW.started_at)
-       IS DISTINCT FROM (OLD.id, OLD.run_id, OLD.case_name, OLD.repeat, OLD.try, OLD.execution, OLD.started_at)
+    IF (NEW.id, NEW.run_id, NEW.model, NEW.adapter, NEW.case_name, NEW.repeat, NEW.try, NEW.execution, NEW.started_at)
+       IS DISTINCT FROM (OLD.id, OLD.run_id, OLD.model, OLD.adapter, OLD.case_name, OLD.repeat, OLD.try, OLD.execution, OLD.started_at)
         OR NOT (OLD.state, NEW.state) IN (('calling', 'answered'), ('calling', 'failed'), ('calling', 'unknown'), ('unknown', 'answered'), ('unknown', 'failed'))
         OR OLD.usage IS NOT NULL AND NEW.usage::text IS DISTINCT FROM OLD.usage::text
     THEN
@@ -173,16 +178,23 @@ CREATE TRIGGER certification_runs_budgeted AFTER INSERT ON certification_runs FO
     WHEN (NEW.month IS NOT NULL) EXECUTE FUNCTION onejob_certification_run_budgeted();
 
 -- A run ends once, when none of its calls is under way, and settles what it set aside. One that
--- passed has as many answers as must pass.
+-- passed has as many answers as must pass. What an answer costs that comes later is settled by
+-- the trigger of its ledger entry, and by no other hand.
 CREATE FUNCTION onejob_certification_run_updated() RETURNS trigger LANGUAGE plpgsql AS $$
-BEGIN
-    IF (NEW.id, NEW.contract, NEW.contract_sha256, NEW.provider, NEW.model, NEW.adapter, NEW.requested_by, NEW.calls, NEW.must_pass, NEW.owner_id,
+DECLARE
+    is_same boolean := (NEW.id, NEW.contract, NEW.contract_sha256, NEW.provider, NEW.model, NEW.adapter, NEW.requested_by, NEW.calls, NEW.must_pass, NEW.owner_id,
         NEW.estimate, NEW.currency, NEW.month, NEW.started_at)
-       IS DISTINCT FROM
+       IS NOT DISTINCT FROM
        (OLD.id, OLD.contract, OLD.contract_sha256, OLD.provider, OLD.model, OLD.adapter, OLD.requested_by, OLD.calls, OLD.must_pass, OLD.owner_id,
-        OLD.estimate, OLD.currency, OLD.month, OLD.started_at)
-        OR OLD.state <> 'running' OR NEW.state = 'running'
+        OLD.estimate, OLD.currency, OLD.month, OLD.started_at);
+BEGIN
+    IF is_same AND pg_trigger_depth() > 1 AND OLD.state <> 'running' AND NEW.settled > OLD.settled
+        AND (NEW.state, NEW.finished_at, NEW.report::text) IS NOT DISTINCT FROM (OLD.state, OLD.finished_at, OLD.report::text)
     THEN
+        UPDATE budgets SET spent = spent + NEW.settled - OLD.settled WHERE owner_id = OLD.owner_id AND month = OLD.month;
+        RETURN NEW;
+    END IF;
+    IF NOT is_same OR OLD.state <> 'running' OR NEW.state = 'running' THEN
         PERFORM onejob_refuse(format('certification run %s: it ends once, and nothing else of it changes', OLD.id));
     END IF;
     IF EXISTS (SELECT FROM certification_calls WHERE run_id = OLD.id AND state = 'calling') THEN
@@ -198,6 +210,16 @@ BEGIN
     RETURN NEW;
 END $$;
 CREATE TRIGGER certification_runs_updated BEFORE UPDATE ON certification_runs FOR EACH ROW EXECUTE FUNCTION onejob_certification_run_updated();
+
+CREATE FUNCTION onejob_certification_late_cost() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    UPDATE certification_runs r SET settled = r.settled + NEW.amount FROM certification_calls k
+    WHERE k.id = NEW.certification_call AND r.id = k.run_id AND r.state <> 'running' AND r.currency = NEW.currency;
+    RETURN NULL;
+END $$;
+CREATE TRIGGER ledger_certification_late AFTER INSERT ON ledger FOR EACH ROW
+    WHEN (NEW.certification_call IS NOT NULL AND NEW.corrects IS NULL AND NEW.amount > 0) EXECUTE FUNCTION onejob_certification_late_cost();
+
 CREATE TRIGGER certification_runs_never_deleted BEFORE DELETE ON certification_runs FOR EACH ROW EXECUTE FUNCTION onejob_append_only();
 CREATE TRIGGER certification_runs_never_truncated BEFORE TRUNCATE ON certification_runs FOR EACH STATEMENT EXECUTE FUNCTION onejob_never_deleted();
 
@@ -235,13 +257,13 @@ CREATE FUNCTION onejob_certificate_valid(c certificates) RETURNS boolean LANGUAG
     SELECT c.revoked_at IS NULL AND c.suspended_at IS NULL AND c.expires_at > clock_timestamp()
 $$;
 
--- Who writes a certificate and who revokes the others like it take turns.
+-- Who writes a certificate and who revokes or suspends the others like it take turns.
 CREATE FUNCTION onejob_certification_lock(contract_sha256 text, provider text, model text) RETURNS void LANGUAGE sql AS $$
     SELECT pg_advisory_xact_lock(hashtextextended(concat_ws(' ', 'onejob certificate', contract_sha256, provider, model), 0))
 $$;
 
--- A certificate comes of a run that passed. One that was revoked while the run was under way
--- was not revoked to be replaced by it.
+-- A certificate comes of a run that passed. One that was revoked or suspended while the run was
+-- under way is not replaced by it: what the run proved was known otherwise by then.
 CREATE FUNCTION onejob_certificate_inserted() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
     run certification_runs;
@@ -252,9 +274,9 @@ BEGIN
         PERFORM onejob_refuse(format('certification run %s: it is %s, and only one that passed makes a certificate', NEW.run_id, coalesce(run.state, 'not there')));
     END IF;
     IF EXISTS (SELECT FROM certificates c WHERE (c.contract_sha256, c.provider, c.model) = (NEW.contract_sha256, NEW.provider, NEW.model)
-               AND c.id <> NEW.id AND c.revoked_at >= run.started_at)
+               AND c.id <> NEW.id AND greatest(c.revoked_at, c.suspended_at) >= run.started_at)
     THEN
-        PERFORM onejob_refuse(format('certification run %s: the certificate of %s %s was revoked after it began', NEW.run_id, NEW.provider, NEW.model));
+        PERFORM onejob_refuse(format('certification run %s: the certificate of %s %s was revoked or suspended after it began', NEW.run_id, NEW.provider, NEW.model));
     END IF;
     RETURN NULL;
 END $$;
@@ -305,7 +327,22 @@ FROM ledger l LEFT JOIN jobs j ON j.id = l.job_id
 WHERE l.kind IN ('cost', 'charge')
    OR l.kind = 'credit' AND EXISTS (SELECT FROM ledger charge WHERE charge.id = l.corrects AND charge.kind = 'charge');
 
+-- Owners whose names begin with onejob: are the program's own. Nobody submits, pays in, is told
+-- of or brings anybody under such a name; a budget may bound what certifications cost.
+ALTER TABLE jobs ADD CONSTRAINT jobs_owner_not_reserved CHECK (owner_id NOT LIKE 'onejob:%');
+ALTER TABLE webhook_endpoints ADD CONSTRAINT webhook_endpoints_owner_not_reserved CHECK (owner_id NOT LIKE 'onejob:%');
+ALTER TABLE referrals ADD CONSTRAINT referrals_owner_not_reserved CHECK (referee NOT LIKE 'onejob:%' AND referrer NOT LIKE 'onejob:%');
+ALTER TABLE budgets ADD CONSTRAINT budgets_owner_not_reserved CHECK (owner_id NOT LIKE 'onejob:%' OR owner_id = 'onejob:certification');
+ALTER TABLE ledger ADD CONSTRAINT ledger_owner_not_reserved CHECK (owner_id NOT LIKE 'onejob:%' OR kind = 'cost' AND owner_id = 'onejob:certification');
+ALTER TABLE certification_runs ADD CONSTRAINT certification_runs_owner CHECK (owner_id = 'onejob:certification');
+
 ---- create above / drop below ----
+
+ALTER TABLE ledger DROP CONSTRAINT ledger_owner_not_reserved;
+ALTER TABLE budgets DROP CONSTRAINT budgets_owner_not_reserved;
+ALTER TABLE referrals DROP CONSTRAINT referrals_owner_not_reserved;
+ALTER TABLE webhook_endpoints DROP CONSTRAINT webhook_endpoints_owner_not_reserved;
+ALTER TABLE jobs DROP CONSTRAINT jobs_owner_not_reserved;
 
 CREATE OR REPLACE VIEW usage_entries AS
 SELECT l.source AS message_key, l.owner_id, l.day, l.currency, coalesce(l.provider, '') AS provider, coalesce(l.model, '') AS model, j.kind,
@@ -323,6 +360,7 @@ WHERE l.kind IN ('cost', 'charge')
    OR l.kind = 'credit' AND EXISTS (SELECT FROM ledger charge WHERE charge.id = l.corrects AND charge.kind = 'charge');
 
 DROP TRIGGER ledger_certification_inserted ON ledger;
+DROP TRIGGER ledger_certification_late ON ledger;
 DROP INDEX ledger_one_certification_cost;
 ALTER TABLE ledger DROP CONSTRAINT ledger_work_is_one, DROP CONSTRAINT ledger_work_is_named,
     DROP COLUMN certification_call;
@@ -330,6 +368,6 @@ ALTER TABLE ledger ADD CONSTRAINT ledger_work_is_named CHECK (kind NOT IN ('char
     OR job_id IS NOT NULL AND attempt_id IS NOT NULL AND provider IS NOT NULL AND usage IS NOT NULL);
 DROP FUNCTION onejob_certificate_valid;
 DROP TABLE certificates, certification_calls, certification_runs, contract_texts;
-DROP FUNCTION onejob_certificate_updated, onejob_certification_run_passed, onejob_certificate_inserted, onejob_certification_run_updated,
+DROP FUNCTION onejob_certification_late_cost, onejob_certificate_updated, onejob_certification_run_passed, onejob_certificate_inserted, onejob_certification_run_updated,
     onejob_certification_run_inserted, onejob_certification_run_budgeted, onejob_certification_lock, onejob_certification_call_costs, onejob_certification_entry_inserted,
     onejob_certification_call_updated, onejob_certification_call_inserted;

@@ -14,7 +14,7 @@ ALTER TABLE decisions
 ALTER TABLE attempts
     -- The contract by which the provider is asked and its reply is judged. Null: the kind has none.
     ADD COLUMN contract_sha256 text COLLATE "C" CHECK (contract_sha256 ~ '^[0-9a-f]{64}$'),
-    ADD COLUMN adapter onejob_name, -- the version of the adapter; null: it cannot be asked by a contract
+    ADD COLUMN adapter onejob_name, -- its version, and where it asks; null: it cannot be asked by a contract
     ADD COLUMN certificate_id bigint,
     ADD COLUMN uncertified bigint UNIQUE, -- the decision by which somebody asked for it without a certificate
     ADD CONSTRAINT attempts_certificate FOREIGN KEY (certificate_id, contract_sha256, provider, model, adapter)

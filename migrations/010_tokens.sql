@@ -4,7 +4,8 @@
 CREATE TABLE tokens (
     id           uuid        PRIMARY KEY,
     sha256       bytea       NOT NULL CHECK (octet_length(sha256) = 32),
-    owner_id     onejob_name NOT NULL CHECK (octet_length(owner_id) <= 200),
+    owner_id     onejob_name NOT NULL CHECK (octet_length(owner_id) <= 200)
+                 CONSTRAINT tokens_owner_not_reserved CHECK (owner_id NOT LIKE 'onejob:%'),
     role         text        NOT NULL CHECK (role IN ('user', 'operator', 'admin')),
     created_by   onejob_name NOT NULL,
     created_at   timestamptz NOT NULL DEFAULT clock_timestamp(),

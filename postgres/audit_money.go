@@ -240,14 +240,13 @@ const reservationsDiffer = `
 	WHERE ($1::text = '' OR r.owner_id = $1) AND (r.open <> coalesce(j.status IN ('accepted', 'running', 'unknown'), false)::integer OR j.owner_id IS DISTINCT FROM r.owner_id)
 	ORDER BY r.job_id`
 
-// certificationSettlementsDiffer: a run settles what its calls cost up to its end. What a late
-// answer costs is booked behind it.
+// certificationSettlementsDiffer: a run settles what its calls cost, those answered late too.
 const certificationSettlementsDiffer = `
 	SELECT json_build_object('certification', r.id, 'owner', r.owner_id, 'settled', r.settled::text, 'cost', b.cost::text, 'currency', r.currency) AS ids,
-		format('certification %s of %s is settled with %s %s, its calls cost %s by its end', r.id, r.owner_id, trim_scale(r.settled), r.currency, trim_scale(b.cost)) AS says
+		format('certification %s of %s is settled with %s %s, its calls cost %s', r.id, r.owner_id, trim_scale(r.settled), r.currency, trim_scale(b.cost)) AS says
 	FROM certification_runs r, LATERAL (
 		SELECT coalesce(sum(l.amount), 0) AS cost FROM certification_calls k JOIN ledger l ON l.certification_call = k.id
-		WHERE k.run_id = r.id AND l.corrects IS NULL AND l.currency = r.currency AND l.created_at <= r.finished_at) b
+		WHERE k.run_id = r.id AND l.corrects IS NULL AND l.currency = r.currency) b
 	WHERE r.state <> 'running' AND ($1::text = '' OR r.owner_id = $1)
 	  AND r.finished_at >= $2::date::timestamp AT TIME ZONE 'UTC' AND r.finished_at < ($3::date + 1)::timestamp AT TIME ZONE 'UTC' AND r.settled <> b.cost
 	ORDER BY r.id`

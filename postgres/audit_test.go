@@ -84,16 +84,16 @@ func certified(settled string) string {
 	return fmt.Sprintf(`
 		WITH run AS (
 			INSERT INTO certification_runs (id, contract, contract_sha256, provider, model, adapter, requested_by, calls, must_pass, owner_id, estimate, currency, settled, state, report, finished_at)
-			VALUES ('22222222-0000-7000-8000-000000000001', 'invoice', repeat('0', 64), 'nobody', 'm', 'a', 'x', 1, 1, 'certifier', 9, 'USD', %s, 'failed', '{}', now()) RETURNING id)
-		INSERT INTO certification_calls (id, run_id, case_name, repeat, try, execution, state, reason, usage, listen_until, finished_at)
-		OVERRIDING SYSTEM VALUE SELECT 7, id, 'one', 1, 1, gen_random_uuid(), 'failed', 'rejected', '{"input_tokens": 5}', now(), now() FROM run`, settled)
+			VALUES ('22222222-0000-7000-8000-000000000001', 'invoice', repeat('0', 64), 'nobody', 'm', 'a', 'x', 1, 1, 'onejob:certification', 9, 'USD', %s, 'failed', '{}', now()) RETURNING id)
+		INSERT INTO certification_calls (id, run_id, model, adapter, case_name, repeat, try, execution, state, reason, usage, listen_until, finished_at)
+		OVERRIDING SYSTEM VALUE SELECT 7, id, 'm', 'a', 'one', 1, 1, gen_random_uuid(), 'failed', 'rejected', '{"input_tokens": 5}', now(), now() FROM run`, settled)
 }
 
 // certificationCost inserts the cost of that call, which has no price.
 func certificationCost(source, usage string) string {
 	return fmt.Sprintf(`
 		INSERT INTO ledger (source, owner_id, kind, amount, currency, certification_call, provider, model, usage, unpriced, recorded_by)
-		VALUES ('%s', 'certifier', 'cost', 0, 'XXX', 7, 'nobody', 'm', '%s', true, 'fixture')`, source, usage)
+		VALUES ('%s', 'onejob:certification', 'cost', 0, 'XXX', 7, 'nobody', 'm', '%s', true, 'fixture')`, source, usage)
 }
 
 // Each case breaks one thing, past all that keeps hands from it. The audit must name that and
@@ -148,22 +148,22 @@ var breaks = map[string]struct {
 	},
 	"calls_without_cost": {
 		sql: []string{certified("0")},
-		ids: map[string]string{"certification": "22222222-0000-7000-8000-000000000001", "call": "7", "owner": "certifier"},
+		ids: map[string]string{"certification": "22222222-0000-7000-8000-000000000001", "call": "7", "owner": "onejob:certification"},
 	},
 	"costs_without_call": {
-		sql:  []string{certified("0"), messageOf("certification.cost:7", "certifier"), certificationCost("certification.cost:7", `{"input_tokens": 6}`)},
+		sql:  []string{certified("0"), messageOf("certification.cost:7", "onejob:certification"), certificationCost("certification.cost:7", `{"input_tokens": 6}`)},
 		also: []string{"unpriced_entries"},
-		ids:  map[string]string{"certification": "22222222-0000-7000-8000-000000000001", "call": "7", "owner": "certifier"},
+		ids:  map[string]string{"certification": "22222222-0000-7000-8000-000000000001", "call": "7", "owner": "onejob:certification"},
 	},
 	"calls_costed_twice": {
 		sql: []string{certified("0"), `DROP INDEX ledger_one_certification_cost`,
-			messageOf("certification.cost:7", "certifier"), certificationCost("certification.cost:7", `{"input_tokens": 5}`),
-			messageOf("certification.cost:8", "certifier"), certificationCost("certification.cost:8", `{"input_tokens": 5}`)},
+			messageOf("certification.cost:7", "onejob:certification"), certificationCost("certification.cost:7", `{"input_tokens": 5}`),
+			messageOf("certification.cost:8", "onejob:certification"), certificationCost("certification.cost:8", `{"input_tokens": 5}`)},
 		also: []string{"unpriced_entries"},
-		ids:  map[string]string{"call": "7", "owner": "certifier"},
+		ids:  map[string]string{"call": "7", "owner": "onejob:certification"},
 	},
 	"certification_settlements": {
-		sql:  []string{certified("5"), messageOf("certification.cost:7", "certifier"), certificationCost("certification.cost:7", `{"input_tokens": 5}`)},
+		sql:  []string{certified("5"), messageOf("certification.cost:7", "onejob:certification"), certificationCost("certification.cost:7", `{"input_tokens": 5}`)},
 		also: []string{"unpriced_entries"},
 		ids:  map[string]string{"certification": "22222222-0000-7000-8000-000000000001", "settled": "5", "cost": "0"},
 	},

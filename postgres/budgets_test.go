@@ -93,6 +93,7 @@ func TestBudgetThatCannotBeIsRefused(t *testing.T) {
 	for word, c := range map[string]postgres.BudgetChange{
 		"give the currency":       {Owner: "o"},
 		"owner is empty":          {Currency: "USD"},
+		"which is reserved":       {Owner: "onejob:other", Currency: "USD"},
 		"limit: amount -1 cannot": {Owner: "o", Limit: &less, Currency: "USD"},
 		"is not a month":          {Owner: "o", Month: "2996-13", Currency: "USD"},
 		"12 behind":               {Owner: "o", Limit: &dust, Currency: "USD"},

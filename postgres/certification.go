@@ -78,13 +78,18 @@ type Certification struct {
 // owner's budget what calls of the usages may come to. It returns the run as it is stored. It
 // fails with [onejob.ErrBudgetExceeded] before a call is made, with [onejob.ErrInvalidRequest]
 // if the budget is in another currency, and with [onejob.ErrConflict] if the id belongs to
-// another run.
+// another run. One workflow at a time runs a contract against a provider, so a run that is still
+// under way was abandoned by its own, which was terminated for instance: it ends, and what it set
+// aside is free.
 func (s *Store) BeginCertificationOnce(ctx context.Context, c Certification, usages []json.RawMessage) (run Certification, err error) {
 	texts := make([]string, len(usages))
 	for i, usage := range usages {
 		texts[i] = string(usage)
 	}
 	err = s.inTx(ctx, "begin the certification", func(tx pgx.Tx) error {
+		if err := endAbandoned(ctx, tx, c); err != nil {
+			return err
+		}
 		_, err := tx.Exec(ctx, `
 			INSERT INTO certification_runs (id, contract, contract_sha256, provider, model, adapter, requested_by, calls, must_pass, owner_id, estimate, currency)
 			SELECT $1, $2, $3, $4::text, $5::text, $6, $7, $8, $11, $9, coalesce(sum(p.cost), 0), coalesce(min(p.currency), 'XXX')
@@ -98,6 +103,30 @@ func (s *Store) BeginCertificationOnce(ctx context.Context, c Certification, usa
 		return sameRun(err, run, c)
 	})
 	return run, err
+}
+
+// endAbandoned ends the runs of the contract and the provider that are under way, c itself aside.
+func endAbandoned(ctx context.Context, tx pgx.Tx, c Certification) error {
+	rows, err := tx.Query(ctx, `
+		SELECT id::text FROM certification_runs WHERE contract_sha256 = $1 AND provider = $2 AND state = 'running' AND id <> $3 ORDER BY id FOR NO KEY UPDATE`,
+		c.ContractSHA256, c.Provider, c.ID)
+	if err != nil {
+		return err
+	}
+	abandoned, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil || len(abandoned) == 0 {
+		return err
+	}
+	if _, err := tx.Exec(ctx, `
+		UPDATE certification_calls SET state = 'unknown', reason = $2, detail = 'its run was abandoned', finished_at = clock_timestamp()
+		WHERE run_id = ANY ($1::uuid[]) AND state = 'calling'`, abandoned, onejob.ReasonWorkerLost); err != nil {
+		return err
+	}
+	_, err = tx.Exec(ctx, `
+		UPDATE certification_runs SET state = 'cancelled', report = json_build_object('run_id', id, 'contract', contract, 'contract_sha256', contract_sha256,
+			'provider', provider, 'model', model, 'adapter', adapter, 'passed', false, 'summary', 'it was abandoned: its workflow ended before it')
+		WHERE id = ANY ($1::uuid[]) AND state = 'running'`, abandoned)
+	return err
 }
 
 // sameRun refuses a run that is not the one that was asked for.
@@ -179,11 +208,15 @@ type CallStart struct {
 	Execution  string        // UUID of this execution of the activity
 	ListenFor  time.Duration // how long the answer is waited for
 	Provider   string
-	MostAtOnce int // calls on the provider under way at once, those of jobs among them; 0: no bound
+	Model      string // that this worker's provider has
+	Adapter    string // by which this worker asks it
+	MostAtOnce int    // calls on the provider under way at once, those of jobs among them; 0: no bound
 }
 
 // StartCallIfNew commits the call's row, which is the permission to make it, once. Mine false
-// means that it was made before, or that the run has ended. It fails with [onejob.ErrNotFound].
+// means that it was made before, or that the run has ended. It fails with [onejob.ErrNotFound],
+// and with [onejob.ErrConflict] if this worker would ask another model or by another adapter
+// than the run is of.
 func (s *Store) StartCallIfNew(ctx context.Context, c CallStart) (mine, isBusy bool, err error) {
 	err = s.inTx(ctx, "start the call", func(tx pgx.Tx) error {
 		if isBusy, err = busy(ctx, tx, Start{Provider: c.Provider, Execution: c.Execution, MostAtOnce: c.MostAtOnce}); err != nil || isBusy {
@@ -193,10 +226,13 @@ func (s *Store) StartCallIfNew(ctx context.Context, c CallStart) (mine, isBusy b
 		if err != nil || run != CertificationRunning {
 			return err
 		}
+		if err := checkAsks(ctx, tx, c); err != nil {
+			return err
+		}
 		if _, err := tx.Exec(ctx, `
-			INSERT INTO certification_calls (run_id, case_name, repeat, try, execution, listen_until)
-			VALUES ($1, $2, $3, $4, $5, clock_timestamp() + $6 * interval '1 millisecond') ON CONFLICT DO NOTHING`,
-			c.RunID, c.Case, c.Repeat, c.Try, c.Execution, milliseconds(c.ListenFor)); err != nil {
+			INSERT INTO certification_calls (run_id, model, adapter, case_name, repeat, try, execution, listen_until)
+			VALUES ($1, $7, $8, $2, $3, $4, $5, clock_timestamp() + $6 * interval '1 millisecond') ON CONFLICT DO NOTHING`,
+			c.RunID, c.Case, c.Repeat, c.Try, c.Execution, milliseconds(c.ListenFor), c.Model, c.Adapter); err != nil {
 			return err
 		}
 		return tx.QueryRow(ctx, `
@@ -204,6 +240,17 @@ func (s *Store) StartCallIfNew(ctx context.Context, c CallStart) (mine, isBusy b
 			c.RunID, c.Case, c.Repeat, c.Try, c.Execution).Scan(&mine)
 	})
 	return mine, isBusy, err
+}
+
+// checkAsks says for people what the foreign key of the call's row refuses.
+func checkAsks(ctx context.Context, tx pgx.Tx, c CallStart) error {
+	var model, adapter string
+	err := tx.QueryRow(ctx, `SELECT model, adapter FROM certification_runs WHERE id = $1`, c.RunID).Scan(&model, &adapter)
+	if err == nil && (model != c.Model || adapter != c.Adapter) {
+		return onejob.Errorf(onejob.CodeConflict, "certification %s is of %s %s by %s, and this worker asks %s by %s: give all workers the same onejob.yaml and start another one",
+			c.RunID, c.Provider, model, adapter, c.Model, c.Adapter)
+	}
+	return err
 }
 
 // lockCertification keeps the run from ending until the transaction does.
@@ -237,10 +284,11 @@ type CallOutcome struct {
 
 // RecordCallIfOpen records what became of the call and books what it cost, unless an outcome is
 // recorded already. An unknown call becomes known so, even when its run has ended; its cost is
-// booked all the same.
+// booked all the same, and counts against the budget.
 func (s *Store) RecordCallIfOpen(ctx context.Context, c CertificationCall, o CallOutcome) error {
 	return s.inTx(ctx, "record the call", func(tx pgx.Tx) error {
-		if _, err := lockCertification(ctx, tx, c.RunID); err != nil {
+		// No two share the lock: the cost of a late answer changes the run.
+		if _, err := tx.Exec(ctx, `SELECT FROM certification_runs WHERE id = $1 FOR NO KEY UPDATE`, c.RunID); err != nil {
 			return err
 		}
 		_, err := tx.Exec(ctx, `
@@ -272,8 +320,9 @@ func (s *Store) FenceCall(ctx context.Context, c CertificationCall) (state CallS
 			return err
 		}
 		if _, err := tx.Exec(ctx, `
-			INSERT INTO certification_calls (run_id, case_name, repeat, try, state, reason, listen_until, finished_at)
-			VALUES ($1, $2, $3, $4, 'failed', $5, clock_timestamp(), clock_timestamp()) ON CONFLICT DO NOTHING`,
+			INSERT INTO certification_calls (run_id, model, adapter, case_name, repeat, try, state, reason, listen_until, finished_at)
+			SELECT id, model, adapter, $2, $3, $4, 'failed', $5, clock_timestamp(), clock_timestamp() FROM certification_runs WHERE id = $1
+			ON CONFLICT DO NOTHING`,
 			c.RunID, c.Case, c.Repeat, c.Try, onejob.ReasonNeverStarted); err != nil {
 			return err
 		}
@@ -337,11 +386,11 @@ type CertificationEnd struct {
 // EndCertificationIfRunning ends the run, and with it writes the certificate if it passed. It
 // returns the run as it is stored: one that has ended before stays as it is. It fails with
 // [onejob.ErrNotFound], and with [onejob.ErrConflict] if a certificate like the one it would
-// write was revoked since the run began.
+// write was revoked or suspended since the run began.
 func (s *Store) EndCertificationIfRunning(ctx context.Context, id string, end CertificationEnd) (run Certification, err error) {
 	err = s.inTx(ctx, "end the certification", func(tx pgx.Tx) error {
 		if end.State == CertificationPassed {
-			if err := checkNotRevoked(ctx, tx, id); err != nil {
+			if err := checkNotTakenBack(ctx, tx, id); err != nil {
 				return err
 			}
 		}
@@ -368,22 +417,24 @@ func (s *Store) EndCertificationIfRunning(ctx context.Context, id string, end Ce
 	return run, err
 }
 
-// checkNotRevoked takes the turn of whoever writes or revokes such a certificate.
-func checkNotRevoked(ctx context.Context, tx pgx.Tx, runID string) error {
+// checkNotTakenBack takes the turn of whoever writes, revokes or suspends such a certificate.
+func checkNotTakenBack(ctx context.Context, tx pgx.Tx, runID string) error {
 	if _, err := tx.Exec(ctx, `SELECT onejob_certification_lock(contract_sha256, provider, model) FROM certification_runs WHERE id = $1`, runID); err != nil {
 		return err
 	}
-	var by, reason string
+	var what string
 	err := tx.QueryRow(ctx, `
-		SELECT c.revoked_by, c.revoked_reason FROM certification_runs r JOIN certificates c USING (contract_sha256, provider, model)
-		WHERE r.id = $1 AND r.state = 'running' AND c.revoked_at >= r.started_at LIMIT 1`, runID).Scan(&by, &reason)
+		SELECT CASE WHEN c.revoked_at >= r.started_at THEN format('revoked by %s while the run was under way: %s', c.revoked_by, c.revoked_reason)
+			ELSE format('suspended while the run was under way: %s', c.suspended_reason) END
+		FROM certification_runs r JOIN certificates c USING (contract_sha256, provider, model)
+		WHERE r.id = $1 AND r.state = 'running' AND greatest(c.revoked_at, c.suspended_at) >= r.started_at ORDER BY c.revoked_at DESC NULLS LAST LIMIT 1`, runID).Scan(&what)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	return onejob.Errorf(onejob.CodeConflict, "the certificate was revoked by %s while the run was under way: %s", by, reason)
+	return onejob.Errorf(onejob.CodeConflict, "the certificate was %s", what)
 }
 
 // CertificationProgress returns how many calls of the run have an outcome, of how many. A run

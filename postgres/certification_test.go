@@ -66,7 +66,7 @@ var goodAnswer = postgres.CallOutcome{
 func (r rig) certCalled(t testing.TB, run postgres.Certification, repeat int) postgres.CertificationCall {
 	t.Helper()
 	call := postgres.CertificationCall{RunID: run.ID, Case: "one", Repeat: repeat, Try: 1}
-	mine, busy, err := r.store.StartCallIfNew(t.Context(), postgres.CallStart{CertificationCall: call, Execution: uuid.NewString(), ListenFor: time.Minute, Provider: run.Provider})
+	mine, busy, err := r.store.StartCallIfNew(t.Context(), postgres.CallStart{CertificationCall: call, Execution: uuid.NewString(), ListenFor: time.Minute, Provider: run.Provider, Model: run.Model, Adapter: run.Adapter})
 	if err != nil || !mine || busy {
 		t.Fatalf("start: mine %v, busy %v, %v", mine, busy, err)
 	}
@@ -212,7 +212,7 @@ func TestBudgetRefusesARunBeforeItsFirstCall(t *testing.T) {
 		t.Errorf("again: %+v, %v", again, err)
 	}
 	r.mustHaveBudget(t, onejob.CertificationOwner, "2", "0")
-	refused := runOf(c, 1, 1)
+	refused := runOf(r.storedContract(t), 1, 1)
 	_, err := r.store.BeginCertificationOnce(t.Context(), refused, thousands(1))
 	mustBe(t, err, onejob.ErrBudgetExceeded)
 	_, err = r.store.Certification(t.Context(), refused.ID)
@@ -245,7 +245,7 @@ func TestCallIsMadeOnceAndBookedOnce(t *testing.T) {
 	r.pricedSecond(t)
 	run := r.begun(t, r.storedContract(t), 1)
 	call := r.certCalled(t, run, 1)
-	again := postgres.CallStart{CertificationCall: call, Execution: uuid.NewString(), ListenFor: time.Minute, Provider: run.Provider}
+	again := postgres.CallStart{CertificationCall: call, Execution: uuid.NewString(), ListenFor: time.Minute, Provider: run.Provider, Model: run.Model, Adapter: run.Adapter}
 	if mine, _, err := r.store.StartCallIfNew(t.Context(), again); err != nil || mine {
 		t.Errorf("a second execution may make the call: %v, %v", mine, err)
 	}
@@ -279,7 +279,7 @@ func TestCallOfALostWorkerIsUnknownUntilItsLateAnswer(t *testing.T) {
 	if state, err := r.store.FenceCall(t.Context(), never); err != nil || state != postgres.CallFailed {
 		t.Fatalf("%s, %v", state, err)
 	}
-	mine, _, err := r.store.StartCallIfNew(t.Context(), postgres.CallStart{CertificationCall: never, Execution: uuid.NewString(), ListenFor: time.Minute, Provider: run.Provider})
+	mine, _, err := r.store.StartCallIfNew(t.Context(), postgres.CallStart{CertificationCall: never, Execution: uuid.NewString(), ListenFor: time.Minute, Provider: run.Provider, Model: run.Model, Adapter: run.Adapter})
 	if err != nil || mine {
 		t.Errorf("who wakes late makes the call: %v, %v", mine, err)
 	}
@@ -291,7 +291,7 @@ func TestCallOfALostWorkerIsUnknownUntilItsLateAnswer(t *testing.T) {
 	if err != nil || calls[0].State != postgres.CallAnswered || calls[0].Cost.Cmp(mustAmount(t, "0.51")) != 0 {
 		t.Errorf("%+v, %v", calls, err)
 	}
-	r.mustHaveBudget(t, onejob.CertificationOwner, "0", "0") // booked behind the settlement
+	r.mustHaveBudget(t, onejob.CertificationOwner, "0", "0.51")
 	r.drain(t)
 	if audit := r.audit(t, postgres.AuditScope{}); audit.Differences != 0 {
 		t.Errorf("the audit finds %v", found(audit))
@@ -303,7 +303,7 @@ func TestCallsOfACertificationCountAgainstTheProvidersLimit(t *testing.T) {
 	r := newRig(t)
 	run := r.begun(t, r.storedContract(t), 2)
 	r.certCalled(t, run, 1)
-	second := postgres.CallStart{CertificationCall: postgres.CertificationCall{RunID: run.ID, Case: "one", Repeat: 2, Try: 1}, Execution: uuid.NewString(), ListenFor: time.Minute, Provider: "second", MostAtOnce: 1}
+	second := postgres.CallStart{CertificationCall: postgres.CertificationCall{RunID: run.ID, Case: "one", Repeat: 2, Try: 1}, Execution: uuid.NewString(), ListenFor: time.Minute, Provider: "second", Model: run.Model, Adapter: run.Adapter, MostAtOnce: 1}
 	if mine, busy, err := r.store.StartCallIfNew(t.Context(), second); err != nil || mine || !busy {
 		t.Errorf("a second call beside the only one: mine %v, busy %v, %v", mine, busy, err)
 	}
@@ -315,6 +315,81 @@ func TestCallsOfACertificationCountAgainstTheProvidersLimit(t *testing.T) {
 	}
 }
 
+// A workflow that is terminated leaves its run under way: the next one frees what it set aside.
+func TestAbandonedRunEndsWithTheNextOne(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.pricedSecond(t)
+	r.budgeted(t, "2.5")
+	c := r.storedContract(t)
+	abandoned := r.begun(t, c, 2)
+	call := r.certCalled(t, abandoned, 1)
+	next := r.begun(t, c, 2)
+	r.mustHaveBudget(t, onejob.CertificationOwner, "2", "0")
+	if run, err := r.store.Certification(t.Context(), abandoned.ID); err != nil || run.State != postgres.CertificationCancelled {
+		t.Errorf("%+v, %v", run, err)
+	}
+	if again, err := r.store.BeginCertificationOnce(t.Context(), next, thousands(2)); err != nil || again.State != postgres.CertificationRunning {
+		t.Errorf("begun again: %+v, %v", again, err)
+	}
+	if err := r.store.RecordCallIfOpen(t.Context(), call, goodAnswer); err != nil {
+		t.Fatal(err)
+	}
+	r.mustHaveBudget(t, onejob.CertificationOwner, "2", "0.51")
+}
+
+// A renewal that began before the violations does not take their suspension back.
+func TestSuspensionRacesTheRunThatWouldReplaceIt(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	for round := range 10 {
+		c := r.storedContract(t)
+		first, underWay := r.certPassed(t, c), r.begun(t, c, 1)
+		r.certAnswered(t, underWay, 1)
+		p := postgres.Proved{ContractSHA256: c.SHA256, Provider: first.Provider, Model: first.Model, Adapter: first.Adapter}
+		r.violate(t, p)
+		suspend := func() {
+			if n, err := r.store.SuspendCertificateIfViolated(t.Context(), p, onejob.Suspension{Violations: 1, Within: time.Hour}); err != nil || n == 0 {
+				t.Errorf("%d suspended, %v", n, err)
+			}
+		}
+		var ended error
+		end := func() {
+			_, ended = r.store.EndCertificationIfRunning(t.Context(), underWay.ID, postgres.CertificationEnd{State: postgres.CertificationPassed, Report: json.RawMessage(`{}`), ValidFor: time.Hour})
+		}
+		if round == 0 {
+			suspend()
+			end()
+			if mustBe(t, ended, onejob.ErrConflict); ended != nil && !strings.Contains(ended.Error(), "suspended while") {
+				t.Errorf("it says %v", ended)
+			}
+			continue
+		}
+		together(suspend, end)
+		valid, err := r.store.Certificates(t.Context(), postgres.CertificateFilter{ContractSHA256: c.SHA256, Valid: true})
+		if err != nil || ended != nil && len(valid) != 0 {
+			t.Fatalf("a certificate outlived the suspension: %+v, %v, %v", valid, ended, err)
+		}
+	}
+}
+
+// It would have another model, or server, prove what the certificate says of this one.
+func TestWorkerWithAnotherConfigurationMakesNoCall(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	run := r.begun(t, r.storedContract(t), 1)
+	for name, asks := range map[string][2]string{"another model": {"m-small", run.Adapter}, "another server": {run.Model, "http/1 https://elsewhere.example"}} {
+		mine, _, err := r.store.StartCallIfNew(t.Context(), postgres.CallStart{
+			CertificationCall: postgres.CertificationCall{RunID: run.ID, Case: "one", Repeat: 1, Try: 1}, Execution: uuid.NewString(), ListenFor: time.Minute,
+			Provider: run.Provider, Model: asks[0], Adapter: asks[1],
+		})
+		if mustBe(t, err, onejob.ErrConflict); mine || err != nil && !strings.Contains(err.Error(), asks[0]+" by "+asks[1]) {
+			t.Errorf("%s: mine %v, %v", name, mine, err)
+		}
+	}
+	r.certCalled(t, run, 1)
+}
+
 func TestHandCannotBendACertification(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -323,7 +398,7 @@ func TestHandCannotBendACertification(t *testing.T) {
 	r.certCalled(t, running, 1)
 	insertRun := func(state string) string {
 		return fmt.Sprintf(`INSERT INTO certification_runs (id, contract, contract_sha256, provider, model, adapter, requested_by, calls, must_pass, owner_id, estimate, currency, state)
-			VALUES (gen_random_uuid(), 'invoice', '%s', 'p', 'm', 'a', 'x', 0, 0, 'o', 0, 'XXX', '%s')`, c.SHA256, state)
+			VALUES (gen_random_uuid(), 'invoice', '%s', 'p', 'm', 'a', 'x', 0, 0, 'onejob:certification', 0, 'XXX', '%s')`, c.SHA256, state)
 	}
 	certificate := func(run, values string) string {
 		return fmt.Sprintf(`INSERT INTO certificates (run_id, contract, contract_sha256, provider, model, adapter, expires_at, report)
@@ -343,8 +418,10 @@ func TestHandCannotBendACertification(t *testing.T) {
 		"a run that ends while a call is under way":      `UPDATE certification_runs SET state = 'failed', report = '{}' WHERE id = '` + running.ID + `'`,
 		"a run that ends twice":                          `UPDATE certification_runs SET state = 'failed', report = '{}' WHERE id = '` + passed.ID + `'`,
 		"a run deleted":                                  `DELETE FROM certification_runs`,
-		"a call of a run that has ended":                 `INSERT INTO certification_calls (run_id, case_name, repeat, try, execution, listen_until) VALUES ('` + passed.ID + `', 'two', 1, 1, gen_random_uuid(), now())`,
-		"a second call beside a live one":                `INSERT INTO certification_calls (run_id, case_name, repeat, try, execution, listen_until) VALUES ('` + running.ID + `', 'one', 1, 2, gen_random_uuid(), now())`,
+		"a call of a run that has ended":                 `INSERT INTO certification_calls (run_id, model, adapter, case_name, repeat, try, execution, listen_until) VALUES ('` + passed.ID + `', 'm-large', 'http/1', 'two', 1, 1, gen_random_uuid(), now())`,
+		"a call by another adapter":                      `INSERT INTO certification_calls (run_id, model, adapter, case_name, repeat, try, execution, listen_until) VALUES ('` + running.ID + `', 'm-large', 'http/2', 'two', 1, 1, gen_random_uuid(), now())`,
+		"another settlement":                             `UPDATE certification_runs SET settled = settled + 1 WHERE id = '` + passed.ID + `'`,
+		"a second call beside a live one":                `INSERT INTO certification_calls (run_id, model, adapter, case_name, repeat, try, execution, listen_until) VALUES ('` + running.ID + `', 'm-large', 'http/1', 'one', 1, 2, gen_random_uuid(), now())`,
 		"an answer that changes":                         `UPDATE certification_calls SET state = 'unknown', reason = 'x', verdict = NULL, reply_sha256 = NULL WHERE state = 'answered'`,
 		"an answer without its cost":                     `UPDATE certification_calls SET state = 'answered', usage = '{}', verdict = '{}', reply_sha256 = decode(repeat('00', 32), 'hex'), latency_ms = 1, finished_at = now() WHERE state = 'calling'`,
 		"a call deleted":                                 `DELETE FROM certification_calls`,

@@ -100,6 +100,27 @@ func TestHandWrittenJobIsRefused(t *testing.T) {
 	}
 }
 
+// Whichever door forgets to ask: the database keeps the program's own owners.
+func TestHandWrittenRowOfAReservedOwnerIsRefused(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	job := r.accepted(t)
+	r.mustRefuse(t, "jobs_owner_not_reserved", copyOf(job, with("owner_id", "'onejob:certification'")))
+	for constraint, sql := range map[string]string{
+		"tokens_owner_not_reserved": `INSERT INTO tokens (id, sha256, owner_id, role, created_by, expires_at)
+			VALUES (gen_random_uuid(), decode(repeat('00', 32), 'hex'), 'onejob:certification', 'user', 'x', now() + interval '1 hour')`,
+		"webhook_endpoints_owner_not_reserved": `INSERT INTO webhook_endpoints (id, owner_id, url, secret, topics) VALUES (gen_random_uuid(), 'onejob:x', 'https://x', 'whsec_x', '{}')`,
+		"referrals_owner_not_reserved":         `INSERT INTO referrals (referee, referrer, amount, currency, recorded_by) VALUES ('a', 'onejob:x', 1, 'USD', 'x')`,
+		"budgets_owner_not_reserved":           `INSERT INTO budgets (owner_id, month, "limit", currency) VALUES ('onejob:x', '2996-01-01', 1, 'USD')`,
+		"ledger_owner_not_reserved":            `INSERT INTO ledger (source, owner_id, kind, amount, currency, recorded_by) VALUES ('topup:x', 'onejob:certification', 'topup', 1, 'USD', 'x')`,
+		"certification_runs_owner": `INSERT INTO certification_runs (id, contract, contract_sha256, provider, model, adapter, requested_by, calls, must_pass, owner_id, estimate, currency)
+			VALUES (gen_random_uuid(), 'k', repeat('0', 64), 'p', 'm', 'a', 'x', 0, 0, 'acme', 0, 'XXX')`,
+	} {
+		r.mustRefuse(t, constraint, sql)
+	}
+	r.mustSetBudget(t, onejob.CertificationOwner, "2996-11", "1", "USD")
+}
+
 func TestHandWrittenAttemptIsRefused(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

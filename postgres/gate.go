@@ -187,7 +187,12 @@ func (s *Store) FirstCertified(ctx context.Context, candidates []Proved) (Proved
 // so of any number at once the last one counts all.
 func (s *Store) SuspendCertificateIfViolated(ctx context.Context, p Proved, after onejob.Suspension) (suspended int64, err error) {
 	after = after.OrDefault()
-	tag, err := s.pool.Exec(ctx, `
+	err = s.inTx(ctx, "suspend the certificate", func(tx pgx.Tx) error {
+		// A run that is about to pass waits, and finds the suspension.
+		if _, err := tx.Exec(ctx, `SELECT onejob_certification_lock($1, $2, $3)`, p.ContractSHA256, p.Provider, p.Model); err != nil {
+			return err
+		}
+		tag, err := tx.Exec(ctx, `
 		UPDATE certificates c SET suspended_at = clock_timestamp(),
 			suspended_reason = format('%s replies in production broke the contract within %s', $5::integer, $7::text)
 		WHERE `+provedBy+` AND (
@@ -196,6 +201,9 @@ func (s *Store) SuspendCertificateIfViolated(ctx context.Context, p Proved, afte
 				WHERE a.contract_sha256 = $1 AND a.provider = $2 AND a.model = $3 AND a.adapter = $4 AND a.reason = 'contract_violation'
 				  AND a.finished_at > greatest(c.passed_at, clock_timestamp() - $6::bigint * interval '1 millisecond')
 				LIMIT $5) violations) >= $5`,
-		p.ContractSHA256, p.Provider, p.Model, p.Adapter, after.Violations, milliseconds(after.Within), after.Within.Round(time.Second).String())
-	return tag.RowsAffected(), translate("suspend the certificate", err)
+			p.ContractSHA256, p.Provider, p.Model, p.Adapter, after.Violations, milliseconds(after.Within), after.Within.Round(time.Second).String())
+		suspended = tag.RowsAffected()
+		return err
+	})
+	return suspended, err
 }

@@ -434,6 +434,7 @@ func TestResultThatSomebodyFoundOutIsCheckedByTheContract(t *testing.T) {
 func (r rig) violate(t testing.TB, p postgres.Proved) attempt {
 	t.Helper()
 	s := r.failover(t, contractOf(p.ContractSHA256))
+	s.Model, s.Adapter = p.Model, p.Adapter
 	r.mustStart(t, s)
 	broken := postgres.Outcome{State: onejob.AttemptFailed, Reason: onejob.ReasonContractViolation, Detail: "rule says-yes: it says no", RecordedBy: s.Execution}
 	if _, err := r.store.RecordOutcomeIfLive(t.Context(), s.JobID, 2, broken); err != nil {

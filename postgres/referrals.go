@@ -22,7 +22,7 @@ type Referral struct {
 }
 
 func (r Referral) check() error {
-	if err := cmp.Or(onejob.CheckName("owner", r.Referee, onejob.MaxOwnerBytes), onejob.CheckName("referrer", r.Referrer, onejob.MaxOwnerBytes)); err != nil {
+	if err := cmp.Or(onejob.CheckOwner(r.Referee), onejob.CheckName("referrer", r.Referrer, onejob.MaxOwnerBytes), onejob.CheckOwner(r.Referrer)); err != nil {
 		return err
 	}
 	if r.Referee == r.Referrer {

@@ -2,7 +2,13 @@ package provider
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
+	"net/url"
+	"strings"
+
+	"github.com/onejob/onejob"
 )
 
 // Prompt is what a model is asked, in no vendor's words.
@@ -31,12 +37,38 @@ type Reply struct {
 	End  string // how the answer ended, in the vendor's own words; "": the provider does not say
 }
 
-// AdapterVersion returns the version of the provider's adapter, "" if it is no [Prompter].
+// AdapterVersion returns the version of the provider's adapter and where it asks, "" if it is no
+// [Prompter]. A certificate is of it: what was proved of one server is not of another.
 func (p Provider) AdapterVersion() string {
 	if prompter, ok := p.Adapter.(Prompter); ok {
-		return prompter.Version()
+		return VersionAt(prompter.Version(), p.URL)
 	}
 	return ""
+}
+
+// VersionAt returns the version of an adapter that asks at the URL. It holds no secret: user and
+// password do not count, and of a query only a hash is shown.
+func VersionAt(version, address string) string {
+	u, err := url.Parse(address)
+	if address == "" || err != nil {
+		return version
+	}
+	at := strings.ToLower(u.Scheme+"://"+u.Host) + strings.TrimRight(u.EscapedPath(), "/")
+	if u.RawQuery != "" {
+		at += "?" + digest(u.RawQuery)
+	}
+	if len(at) > mostAddressBytes {
+		at = onejob.Shorten(at, mostAddressBytes) + digest(at)
+	}
+	return version + " " + at
+}
+
+// mostAddressBytes bounds what of an address stands in rows.
+const mostAddressBytes = 200
+
+func digest(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return "sha256:" + hex.EncodeToString(sum[:8])
 }
 
 // Prompter is an [Adapter] that can be asked by a prompt.

@@ -84,6 +84,7 @@ type Adapter interface {
 type Provider struct {
 	Name      string
 	Model     string // that its adapter asks for; empty: it has none. Prices are per model
+	URL       string // that its adapter asks; empty: not known. Certificates are of it
 	Adapter   Adapter
 	Timeout   time.Duration
 	ListenFor time.Duration

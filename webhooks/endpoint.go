@@ -31,7 +31,7 @@ const secretBytes = 32
 // NewEndpoint returns an endpoint with a secret of its own, to be added to the store. It fails
 // with [onejob.ErrInvalidRequest].
 func (p Policy) NewEndpoint(owner, url string, topics []string) (postgres.Endpoint, error) {
-	if err := onejob.CheckName("owner", owner, onejob.MaxOwnerBytes); err != nil {
+	if err := onejob.CheckOwner(owner); err != nil {
 		return postgres.Endpoint{}, err
 	}
 	if err := p.checkURL(url); err != nil {

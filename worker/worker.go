@@ -39,6 +39,7 @@ type Config struct {
 	CallbackURL      string              // base URL at which providers reach [Worker.Callbacks]; empty: they do not
 	TaskQueue        string              // default [workflows.TaskQueue]
 	HeartbeatTimeout time.Duration       // default 30 s; silence of a worker that makes its attempts unknown
+	FirstLook        time.Duration       // default a minute; when a job that waits looks for news nobody told it of, at first
 	Drain            time.Duration       // default 30 s; what calls in flight get when the worker stops
 	Working          int                 // default 4000; attempts at once whose providers are not silent yet
 	Listening        int                 // default 2000; attempts at once that listen to one silent provider, before it is not called
@@ -200,7 +201,7 @@ func (w *Worker) makeWorkers() error {
 
 // register tells Temporal's worker what it runs.
 func (w *Worker) register() {
-	runs := &workflows.Workflows{HeartbeatTimeout: w.config.HeartbeatTimeout}
+	runs := &workflows.Workflows{HeartbeatTimeout: w.config.HeartbeatTimeout, FirstLook: w.config.FirstLook}
 	w.temporal.RegisterWorkflowWithOptions(runs.Job, workflow.RegisterOptions{Name: workflows.JobType})
 	w.temporal.RegisterWorkflowWithOptions(runs.UsageRebuild, workflow.RegisterOptions{Name: workflows.UsageRebuildType})
 	w.temporal.RegisterWorkflowWithOptions(runs.Audit, workflow.RegisterOptions{Name: workflows.AuditType})

@@ -20,6 +20,7 @@ import (
 // Workflows are registered with a worker.
 type Workflows struct {
 	HeartbeatTimeout time.Duration // silence of a worker that makes its attempts unknown
+	FirstLook        time.Duration // default a minute; when a run that hears nothing looks again, at first
 }
 
 // Job runs one job. Its input is a [onejob.Reference], or a whole [onejob.Request] when
@@ -59,6 +60,7 @@ const adoptRows onejob.Action = "adopt"
 // jobRun is one run of Job.
 type jobRun struct {
 	heartbeatTimeout time.Duration
+	firstLook        time.Duration
 	queue            string // the task queue of the run
 	ref              onejob.Reference
 	plan             onejob.Plan
@@ -279,9 +281,10 @@ const (
 	longestLook = time.Hour
 )
 
-// untilNextLook returns how long the slow timer runs: a minute, doubling up to an hour.
+// untilNextLook returns how long the slow timer runs: a minute, or what the worker says,
+// doubling up to an hour.
 func (j *jobRun) untilNextLook() time.Duration {
-	return min(firstLook<<min(j.looks, 6), longestLook)
+	return min(j.firstLook<<min(j.looks, 6), longestLook)
 }
 
 // adopt brings the run up to the rows.

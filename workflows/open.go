@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"cmp"
 	"encoding/json"
 	"time"
 
@@ -20,6 +21,7 @@ import (
 func (w *Workflows) open(ctx workflow.Context, input json.RawMessage) (*jobRun, workflow.Context, error) {
 	j := &jobRun{
 		heartbeatTimeout: w.HeartbeatTimeout,
+		firstLook:        cmp.Or(w.FirstLook, firstLook),
 		queue:            workflow.GetInfo(ctx).TaskQueueName,
 		underway:         map[int]workflow.CancelFunc{},
 		searches:         map[int]*search{},

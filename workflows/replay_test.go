@@ -15,7 +15,7 @@ import (
 func TestStoredHistoriesReplay(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("testdata/histories/*.json")
-	if err != nil || len(files) < 9 {
+	if err != nil || len(files) < 12 {
 		t.Fatalf("%d histories, %v: record them with e2e/history_test.go", len(files), err)
 	}
 	for _, file := range files {

@@ -136,6 +136,9 @@ func (v *verification) whom(from *config.Config) ([]string, error) {
 		names = known
 	}
 	for _, name := range append(slices.Clone(names), v.primary) {
+		if name != "" && len(known) == 0 {
+			return nil, usagef("provider %q is not in %s, which has none: add it to providers:", name, config.Path())
+		}
 		if name != "" && !slices.Contains(known, name) {
 			return nil, usagef("provider %q is not in %s: name one of %s", name, config.Path(), strings.Join(known, ", "))
 		}
@@ -231,7 +234,7 @@ func verifiedTable(w io.Writer, reports []certify.Report) {
 			rows = append(rows, []string{k.Name, k.Verdict, fmt.Sprint(k.Count), k.Says})
 		}
 		writeTable(w, rows...)
-		fmt.Fprintf(w, "%s, %d answered, cost %s %s, longest %d ms\n", plural(r.Totals.Calls, "call"), r.Totals.Answered, r.Totals.Cost, r.Totals.Currency, r.Totals.LongestLatencyMS)
+		fmt.Fprintf(w, "%s, %d answered, cost %s, longest %d ms\n", plural(r.Totals.Calls, "call"), r.Totals.Answered, strings.TrimSpace(r.Totals.Cost+" "+r.Totals.Currency), r.Totals.LongestLatencyMS)
 		casesTable(w, r)
 		for _, d := range r.Disagreements {
 			fmt.Fprintln(w, printable(fmt.Sprintf("case %s%s: %s says %s, %s says %s", d.Case, d.Path, r.Primary, d.Primary, r.Provider, d.This)))

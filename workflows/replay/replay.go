@@ -19,6 +19,8 @@ func History(history *historypb.History) error {
 	replayer.RegisterWorkflowWithOptions(runs.Job, workflow.RegisterOptions{Name: workflows.JobType})
 	replayer.RegisterWorkflowWithOptions(runs.UsageRebuild, workflow.RegisterOptions{Name: workflows.UsageRebuildType})
 	replayer.RegisterWorkflowWithOptions(runs.Audit, workflow.RegisterOptions{Name: workflows.AuditType})
+	replayer.RegisterWorkflowWithOptions(runs.Certification, workflow.RegisterOptions{Name: workflows.CertificationType})
+	replayer.RegisterWorkflowWithOptions(runs.CertificationRenewal, workflow.RegisterOptions{Name: workflows.CertificationRenewalType})
 	id := history.Events[0].GetWorkflowExecutionStartedEventAttributes().GetWorkflowId()
 	return replayer.ReplayWorkflowHistoryWithOptions(nil, history, worker.ReplayWorkflowHistoryOptions{OriginalExecution: workflow.Execution{ID: id}})
 }
