@@ -97,13 +97,13 @@ func TestLostReplyIsHadAgainUnderTheSameKey(t *testing.T) {
 
 func TestKeyIsNotTakenToAnotherPlace(t *testing.T) {
 	s := newSystem(t)
-	stop := s.startWorker()
+	stop := s.startWorker(looksSoon)
 	r := s.on("again", "moved", `"honour_key": true, "hold_after": "`+s.hold("moved")+`"`)
 	job := s.submit(r)
 	s.awaitStatus(job.JobID, onejob.StatusUnknown)
 	stop()
 	s.config = parseConfigWith(t, "/v1/run/again", "/v1/run/elsewhere")
-	s.startWorker()
+	s.startWorker(looksSoon)
 	s.eventually("the ways out were looked at again, now that nobody listens", func() bool {
 		return s.countEvents(job.WorkflowID, enumspb.EVENT_TYPE_MARKER_RECORDED) >= 5 && s.searched(job.WorkflowID)
 	})

@@ -299,7 +299,7 @@ func (s *system) currentDetails(workflowID string) string {
 
 func TestJobThatWaitsFindsItsCertificateByItself(t *testing.T) {
 	s := newGatedSystem(t, chat("first", wrong), chat("stranger", right), chat("proven", right))
-	s.startWorker(func(w *worker.Config) { w.FirstLook = 50 * time.Millisecond })
+	s.startWorker(looksSoon)
 	r := s.add("waiting", "first", "stranger", "proven")
 	r.Kind = "patient-sum"
 	job := s.submit(r)

@@ -106,7 +106,7 @@ func TestLateAnswerResolvesTheUnknown(t *testing.T) {
 
 func TestDecisionThatTemporalMissedIsFoundInTheRows(t *testing.T) {
 	s := newSystem(t)
-	s.startWorker()
+	s.startWorker(looksSoon)
 	job := s.silent("missed", func(r *onejob.Request) { r.ListenFor = onejob.Duration(time.Hour) })
 	s.eventually("the run knows", func() bool { return s.query(job.WorkflowID).Status == onejob.StatusUnknown })
 	cutOff := starter.New(starter.Options{Store: s.store, Temporal: dialTemporal(t, "127.0.0.1:1"), Catalog: s.config.Catalog(), TaskQueue: s.queue, Logger: quiet})
