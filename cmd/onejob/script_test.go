@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -22,8 +23,28 @@ import (
 	"github.com/onejob/onejob/postgres/pgtest"
 )
 
-func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"onejob": main})
+func TestMain(m *testing.M) { os.Exit(withCommand(m)) }
+
+// withCommand builds the command as its users do, and puts it before all others on the PATH of the scripts.
+func withCommand(m *testing.M) int {
+	folder, err := os.MkdirTemp("", "onejob-command-")
+	if err != nil {
+		return failed(err)
+	}
+	defer os.RemoveAll(folder)
+	if output, err := exec.Command("go", "build", "-o", filepath.Join(folder, "onejob"), ".").CombinedOutput(); err != nil {
+		return failed(fmt.Errorf("%w: %s", err, output))
+	}
+	err = errors.Join(os.Chmod(folder, 0o755), os.Setenv("PATH", folder+string(os.PathListSeparator)+os.Getenv("PATH")))
+	if err != nil {
+		return failed(err)
+	}
+	return m.Run()
+}
+
+func failed(err error) int {
+	fmt.Fprintln(os.Stderr, "scripts:", err)
+	return 1
 }
 
 // TestScripts runs testdata/script. Each script is one command line after the other, on
