@@ -280,7 +280,7 @@ func TestWhoWaitsIsToldAfterAnOutageOfPostgres(t *testing.T) {
 	r := newRig(t)
 	job := r.mustSubmit("k", ticket)
 	answered := make(chan answer, 1)
-	go func() { answered <- r.get("/v1/jobs/" + job + "?wait=1m") }()
+	go func() { answered <- r.get("/v1/jobs/" + job + "?wait=2m") }()
 	s := r.follow(r.door, job, "")
 	s.until("job accepted")
 	r.eventually("both wait", func() bool { return r.door.Waiting() == 2 })
@@ -294,8 +294,13 @@ func TestWhoWaitsIsToldAfterAnOutageOfPostgres(t *testing.T) {
 	if got := r.do(call{method: http.MethodPost, path: "/v1/jobs/" + job + "/cancel", token: r.token, body: `{}`}); got.status != http.StatusOK {
 		t.Fatalf("the cancel got %d %s", got.status, got.body)
 	}
-	if got := <-answered; got.status != http.StatusOK || got.field(t, "status") != "cancelled" {
-		t.Errorf("the long poll got %d %s", got.status, got.body)
+	select {
+	case got := <-answered:
+		if got.status != http.StatusOK || got.field(t, "status") != "cancelled" {
+			t.Errorf("the long poll got %d %s", got.status, got.body)
+		}
+	case <-time.After(20 * time.Second):
+		t.Fatal("the long poll was told nothing")
 	}
 	if rest := s.rest(); len(rest) != 1 || rest[0].String() != "job cancelled" {
 		t.Errorf("the stream told %v", rest)

@@ -146,7 +146,7 @@ func TestWatcherAsksOnceForAll(t *testing.T) {
 		for i, one := range watches {
 			select {
 			case <-one.changed:
-			case <-time.After(30 * time.Second):
+			case <-time.After(10 * time.Second):
 				t.Fatalf("watch %d was told nothing", i)
 			}
 		}
