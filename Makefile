@@ -34,6 +34,7 @@ $(LINTERS)/%: tools/lint/go.mod tools/lint/go.sum
 
 bench: ## measure, and compare with floors measured in the same run
 	$(GO) run ./bench
+	$(GO) run ./bench -door
 
 demo: ## the whole story on this machine; KEEP=1 leaves the servers up
 	$(GO) run ./cmd/onejob demo $(if $(filter-out 0,$(KEEP)),--keep)

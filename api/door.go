@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"runtime/debug"
 	"strings"
 	"time"
@@ -37,9 +38,12 @@ type Options struct {
 	VendorWait time.Duration     // default 9 min; for the end of a vendor's request's job
 
 	Rate     Rate
+	Failures Rate           // default 5 a second, 50 at once; of an address, without a valid token
+	Proxies  []netip.Prefix // who says in X-Forwarded-For whom a request comes from
 	Timeouts Timeouts
-	Waiting  int    // default 10000; long polls and streams at once
-	Version  string // of the program, in the OpenAPI document
+	Waiting  int      // default 10000; long polls and streams at once
+	Version  string   // of the program, in the OpenAPI document
+	Metrics  *Metrics // nil: what is counted nobody reads
 	Logger   *slog.Logger
 }
 
@@ -70,6 +74,7 @@ type Door struct {
 	options  Options
 	issuer   *issuer // nil: none is believed
 	rates    *rates
+	unknown  *strangers
 	bodies   *memory
 	watcher  *watcher
 	sender   *webhooks.Sender // of tests only
@@ -84,11 +89,16 @@ func New(o Options) *Door {
 	o.Timeouts = o.Timeouts.orDefault()
 	o.Rate.PerSecond = cmp.Or(o.Rate.PerSecond, 50)
 	o.Rate.Burst = cmp.Or(o.Rate.Burst, 100)
+	o.Failures.PerSecond = cmp.Or(o.Failures.PerSecond, 5)
+	o.Failures.Burst = cmp.Or(o.Failures.Burst, 50)
 	o.Waiting = cmp.Or(o.Waiting, 10_000)
 	o.Logger = cmp.Or(o.Logger, slog.Default())
+	if o.Metrics == nil {
+		o.Metrics = NewMetrics()
+	}
 	o.Limits = o.Limits.OrDefault()
 	d := &Door{
-		options: o, rates: newRates(o.Rate), bodies: &memory{left: mostBodyBytes}, mux: http.NewServeMux(),
+		options: o, rates: newRates(o.Rate), unknown: newStrangers(o.Failures), bodies: &memory{left: mostBodyBytes}, mux: http.NewServeMux(),
 		watcher: newWatcher(o.Store, o.Timeouts.Look, o.Waiting, o.Logger), sender: webhooks.NewSender(webhooks.Options{Policy: o.Webhooks}),
 		health: newHealth(o.Store.Check, o.Temporal, o.Logger), draining: make(chan struct{}),
 	}
@@ -114,6 +124,8 @@ type exchange struct {
 	control   *http.ResponseController
 	principal Principal
 	body      []byte
+	route     string // as metrics name it
+	waited    bool   // for a job to change
 }
 
 type exchangeKey struct{}
@@ -130,27 +142,32 @@ func principalOf(ctx context.Context) Principal { return exchangeOf(ctx).princip
 // Handler returns the handler of everything that the door serves.
 func (d *Door) Handler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		answered := &noted{ResponseWriter: w}
+		answered, began := &noted{ResponseWriter: w}, time.Now()
+		x := &exchange{request: r, writer: answered, control: http.NewResponseController(w)}
+		defer func() { d.options.Metrics.answered(x, answered, began) }()
 		defer d.recovered(answered, r)
 		secure(w.Header())
-		x := &exchange{request: r, writer: answered, control: http.NewResponseController(w)}
-		d.serve(answered, r.WithContext(context.WithValue(r.Context(), exchangeKey{}, x)))
+		d.serve(x, answered, r.WithContext(context.WithValue(r.Context(), exchangeKey{}, x)))
 	})
 }
 
 // serve gives the request to whom its path belongs.
-func (d *Door) serve(w http.ResponseWriter, r *http.Request) {
+func (d *Door) serve(x *exchange, w http.ResponseWriter, r *http.Request) {
 	if d.options.Callbacks != nil && strings.HasPrefix(r.URL.Path, "/v1/callbacks/") {
+		x.route = routeCallback
 		d.options.Callbacks.ServeHTTP(w, r)
 		return
 	}
 	_, pattern := d.mux.Handler(r)
 	switch {
 	case pattern != "":
+		x.route = pattern
 		d.mux.ServeHTTP(w, r)
 	case d.options.Pages != nil && !strings.HasPrefix(r.URL.Path, "/v1/"):
+		x.route = routePage
 		d.options.Pages.ServeHTTP(w, r)
 	default:
+		x.route = routeNone
 		d.refuse(w, r)
 	}
 }
@@ -184,28 +201,35 @@ func (d *Door) recovered(w *noted, r *http.Request) {
 		return
 	}
 	if err, ok := p.(error); ok && errors.Is(err, http.ErrAbortHandler) {
+		w.cut = true
 		panic(p)
 	}
 	d.options.Logger.Error("a request's handler panicked", "method", r.Method, "path", onejob.Shorten(r.URL.Path, 200), "panic", p, "stack", string(debug.Stack()))
-	if w.began {
+	if w.status != 0 {
+		w.cut = true
 		panic(http.ErrAbortHandler)
 	}
 	newProblem(internal, "it is in the log of this instance").write(w)
 }
 
-// noted is a writer that knows whether its answer has begun.
+// noted is a writer that knows what its answer has begun with.
 type noted struct {
 	http.ResponseWriter
-	began bool
+	status int  // 0: it has not begun
+	cut    bool // it has broken off
 }
 
 func (w *noted) WriteHeader(status int) {
-	w.began = true
+	if w.status == 0 && status >= http.StatusOK { // what comes before is no answer yet
+		w.status = status
+	}
 	w.ResponseWriter.WriteHeader(status)
 }
 
 func (w *noted) Write(b []byte) (int, error) {
-	w.began = true
+	if w.status == 0 {
+		w.status = http.StatusOK
+	}
 	return w.ResponseWriter.Write(b)
 }
 
@@ -233,19 +257,19 @@ func (d *Door) admit(ctx huma.Context, next func(huma.Context)) {
 }
 
 func (d *Door) admitted(ctx context.Context, op *huma.Operation) (err error) {
-	x := exchangeOf(ctx)
+	x, m := exchangeOf(ctx), d.options.Metrics
 	credentials := x.request.Header
 	if v := vendorOf(op); v != nil {
 		credentials = v.credentials(credentials)
 	}
-	if x.principal, err = d.authenticate(ctx, credentials); err != nil {
+	if x.principal, err = d.authenticate(ctx, credentials, addressOf(x.request, d.options.Proxies)); err != nil {
 		return err
 	}
 	if wait, ok := d.rates.take(x.principal.ID, time.Now()); !ok {
-		return tooMany(wait)
+		return m.reject(forRate, tooMany("come with this token", wait))
 	}
 	if least, _ := op.Metadata[leastRole].(onejob.Role); !x.principal.Role.Includes(least) {
-		return newProblem(forbidden, "this needs the role %s, and the token has %s", least, x.principal.Role)
+		return m.reject(forRole, newProblem(forbidden, "this needs the role %s, and the token has %s", least, x.principal.Role))
 	}
 	most, ok := op.Metadata[mostBody].(int)
 	if ok && op.Metadata[noBodyToo] == true && x.request.ContentLength == 0 {
@@ -253,7 +277,7 @@ func (d *Door) admitted(ctx context.Context, op *huma.Operation) (err error) {
 		return nil
 	}
 	if ok {
-		return d.readBody(x, most)
+		return m.reject(forBody, d.readBody(x, most))
 	}
 	return nil
 }

@@ -46,7 +46,7 @@ func (d *Door) follow(ctx context.Context, in *followInput) (*huma.StreamRespons
 	if found.Status.Closed() && len(at.since(found.View)) == 0 {
 		return &huma.StreamResponse{Body: func(ctx huma.Context) { ctx.SetStatus(http.StatusNoContent) }}, nil
 	}
-	changes, err := d.watcher.watch(found.JobID)
+	changes, err := d.watch(exchangeOf(ctx), found.JobID, byStream)
 	if err != nil {
 		return nil, err
 	}

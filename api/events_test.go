@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/onejob/onejob/api"
 	"github.com/onejob/onejob/dev/testservers"
 	"github.com/onejob/onejob/simulator"
@@ -270,5 +272,61 @@ func TestSoManyWaitAndNoMore(t *testing.T) {
 	}
 	if got := r.get("/v1/jobs/" + job); got.status != http.StatusOK {
 		t.Errorf("who does not wait got %d", got.status)
+	}
+}
+
+// TestWhoWaitsIsToldAfterAnOutageOfPostgres: a long poll and a stream that were open before.
+func TestWhoWaitsIsToldAfterAnOutageOfPostgres(t *testing.T) {
+	r := newRig(t)
+	job := r.mustSubmit("k", ticket)
+	answered := make(chan answer, 1)
+	go func() { answered <- r.get("/v1/jobs/" + job + "?wait=2m") }()
+	s := r.follow(r.door, job, "")
+	s.until("job accepted")
+	r.eventually("both wait", func() bool { return r.door.Waiting() == 2 })
+	ready := func() bool {
+		return r.do(call{method: http.MethodGet, path: "/readyz"}).status == http.StatusOK
+	}
+	end := r.outage()
+	r.eventually("the door knows of the outage", func() bool { return !ready() })
+	end()
+	r.eventually("the outage is over", ready)
+	if got := r.do(call{method: http.MethodPost, path: "/v1/jobs/" + job + "/cancel", token: r.token, body: `{}`}); got.status != http.StatusOK {
+		t.Fatalf("the cancel got %d %s", got.status, got.body)
+	}
+	select {
+	case got := <-answered:
+		if got.status != http.StatusOK || got.field(t, "status") != "cancelled" {
+			t.Errorf("the long poll got %d %s", got.status, got.body)
+		}
+	case <-time.After(20 * time.Second):
+		t.Fatal("the long poll was told nothing")
+	}
+	if rest := s.rest(); len(rest) != 1 || rest[0].String() != "job cancelled" {
+		t.Errorf("the stream told %v", rest)
+	}
+}
+
+// outage ends all connections to the rig's database and lets nobody in until its end.
+func (r *rig) outage() (end func()) {
+	r.t.Helper()
+	config, err := pgx.ParseConfig(r.url)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	name := config.Database
+	server := pgtestConnect(r.t, testservers.PostgresURL(r.t))
+	exec := func(sql string, arguments ...any) {
+		r.t.Helper()
+		if _, err := server.Exec(r.t.Context(), sql, arguments...); err != nil {
+			r.t.Fatal(err)
+		}
+	}
+	database := pgx.Identifier{name}.Sanitize()
+	exec(`ALTER DATABASE ` + database + ` ALLOW_CONNECTIONS false`)
+	exec(`SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1`, name)
+	return func() {
+		r.t.Helper()
+		exec(`ALTER DATABASE ` + database + ` ALLOW_CONNECTIONS true`)
 	}
 }

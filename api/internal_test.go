@@ -2,12 +2,14 @@ package api
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -141,8 +143,12 @@ func TestWatcherAsksOnceForAll(t *testing.T) {
 	ended := make(chan struct{})
 	go func() { defer close(ended); w.run(ctx) }()
 	for range 2 { // as it is, and then as it has become
-		for _, one := range watches {
-			<-one.changed
+		for i, one := range watches {
+			select {
+			case <-one.changed:
+			case <-time.After(10 * time.Second):
+				t.Fatalf("watch %d was told nothing", i)
+			}
 		}
 		version.Add(1)
 	}
@@ -217,5 +223,66 @@ func TestBodiesTogetherAreBounded(t *testing.T) {
 	}
 	if d.bodies.left != 3*freeBodyBytes {
 		t.Errorf("%d bytes are left", d.bodies.left)
+	}
+}
+
+// TestStrangersAreRememberedInBounds: addresses and tokens, and who asks often is not forgotten for
+// those who asked once.
+func TestStrangersAreRememberedInBounds(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	s := newStrangers(Rate{PerSecond: 1, Burst: 2})
+	s.most = 100
+	address := func(n int) netip.Prefix {
+		return netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 0, byte(n >> 8), byte(n)}), 32)
+	}
+	for i := range 10_000 {
+		s.take(address(i), now)
+		if len(s.of) > s.most {
+			t.Fatalf("%d addresses are remembered", len(s.of))
+		}
+	}
+	busy := newStrangers(Rate{PerSecond: 1, Burst: 2})
+	busy.most = 10
+	for range 2 {
+		busy.take(address(0), now)
+	}
+	for i := range 9 {
+		busy.take(address(i+1), now.Add(-time.Hour))
+	}
+	busy.take(address(10), now)
+	if wait, ok := busy.take(address(0), now); ok || wait <= 0 || wait > time.Second {
+		t.Errorf("the busy one was forgotten, or waits %v", wait)
+	}
+	if _, ok := busy.take(address(0), now.Add(time.Second)); !ok {
+		t.Error("after its wait it is refused")
+	}
+	often := sha256.Sum256([]byte("often"))
+	s.welcome(often, address(0))
+	for i := range 3 * mostKnown {
+		s.welcome(sha256.Sum256(fmt.Append(nil, i)), address(i))
+		if n := len(s.known) + len(s.old); n > mostKnown {
+			t.Fatalf("%d tokens are known", n)
+		}
+		if i%1000 == 0 && !s.knows(often) {
+			t.Fatal("a token that is used is forgotten")
+		}
+	}
+	if s.knows(sha256.Sum256(fmt.Append(nil, 0))) {
+		t.Error("a token that was used once is known for ever")
+	}
+	if s.forget(often); s.knows(often) {
+		t.Error("a forgotten token is known")
+	}
+}
+
+func TestAddressOfIPv6IsItsNetwork(t *testing.T) {
+	t.Parallel()
+	for remote, want := range map[string]string{
+		"192.0.2.1:5": "192.0.2.1/32", "[2001:db8:1:2:3::4]:5": "2001:db8:1:2::/64", "[::ffff:192.0.2.1]:5": "192.0.2.1/32", "[fe80::1%eth0]:5": "fe80::/64", "pipe": "invalid Prefix",
+	} {
+		if got := addressOf(&http.Request{RemoteAddr: remote}, nil); got.String() != want {
+			t.Errorf("%s is %s, want %s", remote, got, want)
+		}
 	}
 }

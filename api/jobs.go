@@ -153,7 +153,7 @@ func (d *Door) await(ctx context.Context, jobID string, wait time.Duration) (*jo
 	if err := exchangeOf(ctx).patiently(wait, d.options.Timeouts); err != nil {
 		return nil, err
 	}
-	changes, err := d.watcher.watch(jobID)
+	changes, err := d.watch(exchangeOf(ctx), jobID, byPoll)
 	if err != nil {
 		return nil, err
 	}

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -23,15 +24,19 @@ func (r *rig) raw(parts ...string) answer {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	defer conn.Close()
 	if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
 		r.t.Fatal(err)
 	}
-	for _, part := range parts {
-		if _, err := io.WriteString(conn, part); err != nil {
-			break // it has said what it thinks of it
+	var writing sync.WaitGroup
+	writing.Go(func() { // beside the reading: a server that has read enough answers, and then resets the connection
+		for _, part := range parts {
+			if _, err := io.WriteString(conn, part); err != nil {
+				return // it has said what it thinks of it
+			}
 		}
-	}
+	})
+	defer writing.Wait()
+	defer conn.Close()
 	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	if err != nil {
 		r.t.Fatalf("%.60q got no answer: %v", parts[0], err)

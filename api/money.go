@@ -14,7 +14,8 @@ import (
 func (d *Door) addMoney() {
 	add(d, route{
 		method: http.MethodGet, path: "/v1/usage", id: "read-usage", tag: "Money", summary: "Read what was used",
-		description: "The summary by day, model or kind, and beside its total what the ledger says. Where the two differ the ledger is right, and the summary waits for messages under way.",
+		description: "The summary by day, model or kind, and beside its total what the ledger says. Where the two differ the ledger is right, and the summary waits for messages under way. " +
+			"Of 366 days at most: without `from`, of the last ones up to `to`.",
 	}, d.usage)
 	add(d, route{
 		method: http.MethodGet, path: "/v1/balance", id: "read-balance", tag: "Money", summary: "Read the balance",
@@ -54,6 +55,25 @@ func readDay(name, text string) (day time.Time, err error) {
 	return day, nil
 }
 
+// mostDays is how many days one reading of the usage covers.
+const mostDays = 366
+
+// bounded returns the first of the days, which are not too many.
+func bounded(first, last, today time.Time) (time.Time, error) {
+	end := last
+	if end.IsZero() || end.After(today) {
+		end = today
+	}
+	earliest := end.AddDate(0, 0, 1-mostDays)
+	if first.IsZero() {
+		return earliest, nil
+	}
+	if first.Before(earliest) {
+		return first, newProblem(invalidRequest, "from %s to %s are more than %d days: ask for fewer at a time, by from and to", first.Format(time.DateOnly), end.Format(time.DateOnly), mostDays)
+	}
+	return first, nil
+}
+
 type usageInput struct {
 	Window
 	By string `query:"by" enum:"day,model,kind" default:"day" doc:"What the rows are of."`
@@ -64,6 +84,9 @@ type usageOutput struct{ Body postgres.Usage }
 func (d *Door) usage(ctx context.Context, in *usageInput) (*usageOutput, error) {
 	owner, first, last, err := in.window(principalOf(ctx))
 	if err != nil {
+		return nil, err
+	}
+	if first, err = bounded(first, last, time.Now().UTC().Truncate(24*time.Hour)); err != nil {
 		return nil, err
 	}
 	usage, err := d.options.Store.ReadUsage(ctx, postgres.UsageFilter{Owner: owner, First: first, Last: last, By: postgres.UsageBy(in.By)})

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/netip"
 	"strings"
 	"time"
 
@@ -69,16 +70,37 @@ func NewToken(owner string, role onejob.Role, createdBy string, expiresIn time.D
 // mostTokenBytes bounds what is read as a token.
 const mostTokenBytes = 8 << 10
 
-// authenticate returns whom the header names.
-func (d *Door) authenticate(ctx context.Context, header http.Header) (Principal, error) {
+// authenticate returns whom the header names. A token that is not known to be valid is looked up
+// only while its address has something left.
+func (d *Door) authenticate(ctx context.Context, header http.Header, from netip.Prefix) (Principal, error) {
 	secret, err := bearer(header)
-	if err != nil {
-		return Principal{}, err
+	token := sha256.Sum256([]byte(secret))
+	known := err == nil && d.unknown.knows(token)
+	if !known {
+		if wait, ok := d.unknown.take(from, time.Now()); !ok {
+			return Principal{}, d.options.Metrics.reject(forAddress, tooMany("without a valid token come from this address", wait))
+		}
 	}
+	if err != nil {
+		return Principal{}, d.options.Metrics.reject(forToken, err)
+	}
+	p, err := d.principal(ctx, secret, token)
+	switch _, its := errors.AsType[*Problem](err); {
+	case its:
+		d.unknown.forget(token)
+		return p, d.options.Metrics.reject(forToken, err)
+	case err == nil && !known:
+		d.unknown.welcome(token, from)
+	}
+	return p, err
+}
+
+// principal returns whose token it is, by its secret and the hash of that.
+func (d *Door) principal(ctx context.Context, secret string, token [32]byte) (Principal, error) {
 	if !strings.HasPrefix(secret, secretPrefix) && d.issuer != nil {
 		return d.issuer.principal(ctx, secret)
 	}
-	t, err := d.options.Store.UseToken(ctx, sha256.Sum256([]byte(secret)))
+	t, err := d.options.Store.UseToken(ctx, token)
 	if errors.Is(err, onejob.ErrNotFound) {
 		return Principal{}, noToken("the token is unknown, has ended or was revoked: make another with 'onejob token create'")
 	}

@@ -46,7 +46,7 @@ var (
 	notCertified       = ProblemType{"not-certified", http.StatusConflict, "The provider has not proved that it honours the job's contract"}
 	tooLarge           = ProblemType{"too-large", http.StatusRequestEntityTooLarge, "The body is too long"}
 	unsupportedMedia   = ProblemType{"unsupported-media-type", http.StatusUnsupportedMediaType, "The body is not application/json"}
-	rateLimited        = ProblemType{"rate-limited", http.StatusTooManyRequests, "The token's rate is used up"}
+	rateLimited        = ProblemType{"rate-limited", http.StatusTooManyRequests, "Too many requests"}
 	receiverFailed     = ProblemType{"receiver-failed", http.StatusBadGateway, "The receiver did not take the test"}
 	internal           = ProblemType{"internal", http.StatusInternalServerError, "A defect of onejob"}
 	misconfigured      = ProblemType{"misconfigured", http.StatusInternalServerError, "A server lacks what onejob needs"}

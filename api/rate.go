@@ -9,10 +9,10 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Rate is how often a token may ask.
+// Rate is how often somebody may ask. That of a token is 50 and 100 by default.
 type Rate struct {
-	PerSecond float64 // default 50
-	Burst     int     // default 100
+	PerSecond float64
+	Burst     int // at once
 }
 
 // mostRates bounds how many tokens' rates are remembered at once.
@@ -64,8 +64,8 @@ func (r *rates) forget(now time.Time) {
 	}
 }
 
-// tooMany is the problem of a principal that has to wait.
-func tooMany(wait time.Duration) *Problem {
+// tooMany is the problem of those who have to wait.
+func tooMany(which string, wait time.Duration) *Problem {
 	seconds := strconv.Itoa(int(math.Ceil(wait.Seconds())))
-	return newProblem(rateLimited, "wait %s s before the next request", seconds).with("Retry-After", seconds)
+	return newProblem(rateLimited, "too many requests %s: wait %s s before the next", which, seconds).with("Retry-After", seconds)
 }

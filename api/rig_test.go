@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"strings"
 	"testing"
@@ -110,6 +111,7 @@ func (r *rig) open(change ...func(*api.Options)) *door {
 	r.t.Helper()
 	o := api.Options{
 		Store: r.store, Starter: r.starter(), Logger: quiet, Webhooks: webhooks.Policy{AllowPrivate: true}, Rate: api.Rate{PerSecond: 10_000, Burst: 10_000},
+		Failures: api.Rate{PerSecond: 10_000, Burst: 10_000},
 		Temporal: func(ctx context.Context) error { _, err := r.temporal.CheckHealth(ctx, nil); return err },
 		OpenAI:   &api.VendorDoor{Kind: "chat", Provider: "gpt"}, Anthropic: &api.VendorDoor{Kind: "chat", Provider: "claude"},
 		Models: map[string]string{"gpt": "m-large", "claude": "c-large"},
@@ -327,4 +329,11 @@ func pgtestConnect(t *testing.T, url string) *pgx.Conn { return pgtest.Connect(t
 
 func tokenFilter(owner string) postgres.TokenFilter {
 	return postgres.TokenFilter{Owner: owner, Limit: 100}
+}
+
+func prefixes(texts ...string) (all []netip.Prefix) {
+	for _, text := range texts {
+		all = append(all, netip.MustParsePrefix(text))
+	}
+	return all
 }

@@ -228,8 +228,8 @@ func unanswered(j job) wire.Failure {
 
 // vendStream answers with a stream, which says that the door is still there until the result is.
 func (d *Door) vendStream(ctx context.Context, v *vendor, jobID string, withUsage bool) error {
-	changes, err := d.watcher.watch(jobID)
 	x := exchangeOf(ctx)
+	changes, err := d.watch(x, jobID, byStream)
 	if err != nil {
 		v.refuse(x.writer, problemOf(d.options.Logger, err))
 		return nil

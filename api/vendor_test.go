@@ -16,6 +16,7 @@ import (
 	"github.com/openai/openai-go/v3"
 	"github.com/openai/openai-go/v3/option"
 
+	"github.com/onejob/onejob"
 	"github.com/onejob/onejob/api"
 	"github.com/onejob/onejob/postgres"
 	"github.com/onejob/onejob/simulator"
@@ -248,4 +249,25 @@ func TestSDKThatWaitsTooLongAsksAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.mustBeOneJob(sim)
+}
+
+// TestVendorsAnswerIsTheBytesThatAreStored: no encoder touches them, as a provider might have signed
+// them.
+func TestVendorsAnswerIsTheBytesThatAreStored(t *testing.T) {
+	const stored = `{"id": "c1",  "choices": [], "big": 9007199254740993, "less": "<"}`
+	r := newRig(t, hasty)
+	sim := r.work()
+	ask := call{method: http.MethodPost, path: "/v1/chat/completions", token: r.token, key: "k", body: `{"model": "m-large", "messages": [], "simulate": {"hold": "gate-` + r.owner + `"}}`}
+	job := r.do(ask).header.Get("Onejob-Job")
+	if _, err := sim.AwaitRequest(t.Context(), simulator.Subject{Job: job}, 1); err != nil {
+		t.Fatal(err)
+	}
+	resolve := call{method: http.MethodPost, path: "/v1/jobs/" + job + "/attempts/1/resolve", token: r.mustToken("ops", onejob.RoleOperator), body: `{"as": "succeeded", "result": ` + stored + `}`}
+	if got := r.do(resolve); got.status != http.StatusOK {
+		t.Fatalf("the resolution got %d %s", got.status, got.body)
+	}
+	r.eventually("the job succeeds", func() bool { return r.get("/v1/jobs/"+job).field(t, "status") == "succeeded" })
+	if got := r.do(ask); got.status != http.StatusOK || string(got.body) != stored {
+		t.Errorf("the client got %d %s", got.status, got.body)
+	}
 }

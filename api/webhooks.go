@@ -21,7 +21,7 @@ func (d *Door) addWebhooks() {
 		description: "The secret that signs what the endpoint is told is in this answer, and in the answer to the same request under the same key; nowhere else.",
 		keyed:       keyRequired, body: newEndpoint{}, example: map[string]any{"url": "https://acme.example/hook", "topics": []string{"job.succeeded"}},
 	}, d.addEndpoint)
-	add(d, route{method: http.MethodGet, path: "/v1/webhooks", id: "list-webhooks", tag: "Webhooks", summary: "List endpoints", description: "The oldest first."}, d.listEndpoints)
+	add(d, route{method: http.MethodGet, path: "/v1/webhooks", id: "list-webhooks", tag: "Webhooks", summary: "List endpoints", description: "In the order of their ids, the removed ones among them."}, d.listEndpoints)
 	add(d, route{method: http.MethodGet, path: "/v1/webhooks/{endpoint}", id: "get-webhook", tag: "Webhooks", summary: "Read an endpoint", problems: []ProblemType{notFound}}, d.getEndpoint)
 	add(d, route{
 		method: http.MethodDelete, path: "/v1/webhooks/{endpoint}", id: "remove-webhook", tag: "Webhooks", summary: "Remove an endpoint",
@@ -33,7 +33,8 @@ func (d *Door) addWebhooks() {
 	}, d.testEndpoint)
 	add(d, route{
 		method: http.MethodGet, path: "/v1/webhooks/deliveries", id: "list-deliveries", tag: "Webhooks", summary: "List deliveries",
-		description: "What was told and what is to be told, the newest first.",
+		description: "What was told and what is to be told, the newest first. " +
+			"One page looks through 5000 deliveries at most: with a filter it may hold fewer than `limit`, none even, and have a next one.",
 	}, d.listDeliveries)
 	add(d, route{
 		method: http.MethodPost, path: "/v1/webhooks/deliveries/{delivery}/redeliver", id: "redeliver", tag: "Webhooks", summary: "Send a delivery again",
@@ -114,20 +115,33 @@ func (d *Door) getEndpoint(ctx context.Context, in *endpointInput) (*endpointOut
 	return &endpointOutput{e}, err
 }
 
-type endpointsOutput struct {
-	Body struct {
-		Endpoints []postgres.Endpoint `json:"endpoints"`
-	}
+type endpointsInput struct {
+	Owner  string `query:"owner" doc:"Whose; for operators. Default: the token's."`
+	Cursor string `query:"cursor" doc:"The member next of the page before."`
+	Limit  int    `query:"limit" minimum:"1" maximum:"1000" default:"100"`
 }
 
-func (d *Door) listEndpoints(ctx context.Context, in *ownerInput) (*endpointsOutput, error) {
+type endpointPage struct {
+	Endpoints []postgres.Endpoint `json:"endpoints"`
+	Next      string              `json:"next,omitempty" doc:"The cursor of the next page; absent: there is none."`
+}
+
+type endpointsOutput struct{ Body endpointPage }
+
+func (d *Door) listEndpoints(ctx context.Context, in *endpointsInput) (*endpointsOutput, error) {
 	owner, err := ownerToRead(principalOf(ctx), in.Owner)
 	if err != nil {
 		return nil, err
 	}
-	endpoints, err := d.options.Store.Endpoints(ctx, owner)
-	out := &endpointsOutput{}
-	out.Body.Endpoints = append([]postgres.Endpoint{}, endpoints...)
+	if in.Cursor != "" && uuid.Validate(in.Cursor) != nil {
+		return nil, newProblem(invalidRequest, "cursor %q is none: use the member next of the page before", onejob.Shorten(in.Cursor, 60))
+	}
+	endpoints, err := d.options.Store.Endpoints(ctx, postgres.EndpointFilter{Owner: owner, After: in.Cursor, Limit: in.Limit + 1})
+	out := &endpointsOutput{endpointPage{Endpoints: append([]postgres.Endpoint{}, endpoints...)}}
+	if len(endpoints) > in.Limit {
+		out.Body.Endpoints = out.Body.Endpoints[:in.Limit]
+		out.Body.Next = endpoints[in.Limit-1].ID
+	}
 	return out, err
 }
 
@@ -182,13 +196,12 @@ func (d *Door) listDeliveries(ctx context.Context, in *deliveriesInput) (*delive
 	if in.Endpoint != "" && uuid.Validate(in.Endpoint) != nil {
 		return nil, newProblem(invalidRequest, "endpoint %q is no id of one", onejob.Shorten(in.Endpoint, 60))
 	}
-	deliveries, err := d.options.Store.Deliveries(ctx, postgres.DeliveryFilter{
-		Owner: owner, EndpointID: in.Endpoint, State: postgres.DeliveryState(in.State), Before: in.Cursor, Limit: in.Limit + 1,
+	page, err := d.options.Store.DeliveriesPage(ctx, postgres.DeliveryFilter{
+		Owner: owner, EndpointID: in.Endpoint, State: postgres.DeliveryState(in.State), Before: in.Cursor, Limit: in.Limit,
 	})
-	out := &deliveriesOutput{deliveryPage{Deliveries: append([]postgres.Delivery{}, deliveries...)}}
-	if len(deliveries) > in.Limit {
-		out.Body.Deliveries = out.Body.Deliveries[:in.Limit]
-		out.Body.Next = strconv.FormatInt(deliveries[in.Limit-1].ID, 10)
+	out := &deliveriesOutput{deliveryPage{Deliveries: append([]postgres.Delivery{}, page.Deliveries...)}}
+	if page.Next > 0 {
+		out.Body.Next = strconv.FormatInt(page.Next, 10)
 	}
 	return out, err
 }

@@ -4,9 +4,12 @@
 //
 //	go run ./bench [-jobs N] [-rounds N] [-latency D] [-rate R] [-eager] [-o table|json]
 //	go run ./bench -messages [-rounds N] [-backlog N] [-o table|json]
+//	go run ./bench -door [-jobs N] [-rounds N] [-rate R] [-kill D] [-o table|json]
 //
 // With -messages it measures consumers of messages instead, beside their statements run
-// bare, and needs no Temporal.
+// bare, and needs no Temporal. With -door it measures two instances of `onejob serve`, beside
+// an HTTP handler that does one INSERT, then kills one of them under load, and fails when an
+// accepted job was lost or the audit finds anything.
 //
 // It starts a Postgres that survives a crash (fsync on) and a Temporal server on it, or
 // uses those that DATABASE_URL and TEMPORAL_ADDRESS name. The server is built once from
@@ -40,6 +43,9 @@ type options struct {
 
 	messages bool // measure messages instead of jobs
 	backlog  int  // of messages
+
+	door bool          // measure the HTTP door instead of jobs
+	kill time.Duration // of the load in which an instance is killed; 0: none is
 
 	output string
 }
@@ -75,6 +81,8 @@ func parse(args []string) (options, error) {
 	flags.BoolVar(&o.eager, "eager", false, "let Temporal's server start activities without a poll (it is off by default)")
 	flags.BoolVar(&o.messages, "messages", false, "measure consumers of messages instead of jobs")
 	flags.IntVar(&o.backlog, "backlog", 1_000_000, "with -messages: messages that two runners drain")
+	flags.BoolVar(&o.door, "door", false, "measure the HTTP door instead of jobs")
+	flags.DurationVar(&o.kill, "kill", 15*time.Second, "with -door: how long the load lasts in which an instance is killed; 0: none is")
 	flags.StringVar(&o.output, "o", "table", "table or json")
 	if err := flags.Parse(args); err != nil {
 		return o, err
@@ -83,8 +91,10 @@ func parse(args []string) (options, error) {
 	switch {
 	case flags.NArg() > 0:
 		err = fmt.Errorf("%q is not a flag: see -help", flags.Arg(0))
-	case o.jobs < 1 || o.rounds < 1 || o.backlog < 1 || o.rate < 0 || o.latency < 0:
-		err = errors.New("-jobs, -rounds and -backlog are at least 1, -rate and -latency are not negative")
+	case o.jobs < 1 || o.rounds < 1 || o.backlog < 1 || o.rate < 0 || o.latency < 0 || o.kill < 0:
+		err = errors.New("-jobs, -rounds and -backlog are at least 1, -rate, -latency and -kill are not negative")
+	case o.door && o.messages:
+		err = errors.New("-door and -messages are two benchmarks: choose one")
 	case o.output != "table" && o.output != "json":
 		err = fmt.Errorf("-o %s is unknown: use table or json", o.output)
 	}
@@ -98,6 +108,9 @@ func parse(args []string) (options, error) {
 func run(ctx context.Context, o options, w io.Writer) (err error) {
 	if o.messages {
 		return runMessages(ctx, o, w)
+	}
+	if o.door {
+		return runDoors(ctx, o, w)
 	}
 	where, err := openSite(ctx, o)
 	if err != nil {

@@ -22,7 +22,8 @@ const (
 	roleWorker   = "worker"
 	roleClient   = "client"
 	roleFloor    = "floor"
-	roleKeeper   = "keeper" // owns a Temporal server
+	roleKeeper   = "keeper"  // owns a Temporal server
+	roleHandler  = "handler" // the door's floor
 )
 
 // task is what a role is told at its start.
@@ -63,6 +64,7 @@ var parts = map[string]func(context.Context, task) (part, error){
 	roleClient:   newClientPart,
 	roleFloor:    newFloorPart,
 	roleKeeper:   newKeeperPart,
+	roleHandler:  newHandlerPart,
 }
 
 // playRole runs the role in this process, by its standard input and output.

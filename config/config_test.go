@@ -2,6 +2,7 @@ package config_test
 
 import (
 	"fmt"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -89,7 +90,8 @@ func TestParseReadsEveryMember(t *testing.T) {
 		t.Errorf("webhooks %+v", c.Webhooks)
 	}
 	door := config.Door{
-		PerSecond: 20, Burst: 40, DeriveKeys: true,
+		PerSecond: 20, Burst: 40, DeriveKeys: true, Failures: config.Failures{PerSecond: 0.5, Burst: 7},
+		Proxies:   []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::1/128")},
 		OIDC:      &config.OIDC{Issuer: "https://login.example", Audience: "onejob", KeysURL: "https://login.example/keys", OwnerClaim: "email", RoleClaim: "roles"},
 		OpenAI:    &config.VendorDoor{Kind: "summary", Provider: "local", Models: map[string]string{"qwen3-small": "local"}},
 		Anthropic: &config.VendorDoor{Kind: "summary", Provider: "claude", Models: map[string]string{}},

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"net/netip"
 	"slices"
 	"strings"
 )
@@ -9,10 +10,18 @@ import (
 type Door struct {
 	PerSecond  float64 // requests of one token; 0: the door's default
 	Burst      int     // of them at once; 0: the door's default
-	OIDC       *OIDC   // nil: onejob's own tokens only
-	DeriveKeys bool    // a vendor's request without a key gets one from its content
+	Failures   Failures
+	Proxies    []netip.Prefix // whose X-Forwarded-For is believed
+	OIDC       *OIDC          // nil: onejob's own tokens only
+	DeriveKeys bool           // a vendor's request without a key gets one from its content
 	OpenAI     *VendorDoor
 	Anthropic  *VendorDoor
+}
+
+// Failures is how often an address may ask without a valid token.
+type Failures struct {
+	PerSecond float64 // 0: the door's default
+	Burst     int     // of them at once; 0: the door's default
 }
 
 // OIDC is an OpenID issuer whose tokens are believed.
@@ -37,17 +46,42 @@ const DefaultDoorBurst = 100
 
 func (c *Config) readDoor(e element) error {
 	return e.members(map[string]member{
-		"rate": func(e element) error {
-			return e.members(map[string]member{
-				"per_second": set(&c.Door.PerSecond, rate),
-				"burst":      set(&c.Door.Burst, whole(1, 1_000_000)),
-			})
-		},
+		"rate":        limit(&c.Door.PerSecond, &c.Door.Burst),
+		"failures":    limit(&c.Door.Failures.PerSecond, &c.Door.Failures.Burst),
+		"proxies":     networks(&c.Door.Proxies),
 		"oidc":        set(&c.Door.OIDC, issuer),
 		"derive_keys": set(&c.Door.DeriveKeys, flag),
 		"openai":      set(&c.Door.OpenAI, vendorDoor),
 		"anthropic":   set(&c.Door.Anthropic, vendorDoor),
 	})
+}
+
+// limit reads a rate.
+func limit(perSecond *float64, burst *int) member {
+	return func(e element) error {
+		return e.members(map[string]member{"per_second": set(perSecond, rate), "burst": set(burst, whole(1, 1_000_000))})
+	}
+}
+
+// networks reads a list of addresses and networks.
+func networks(into *[]netip.Prefix) member {
+	return func(e element) error {
+		return e.list(func(e element) error {
+			s, err := text(e)
+			if err != nil {
+				return err
+			}
+			network, err := netip.ParsePrefix(s)
+			if address, single := netip.ParseAddr(s); single == nil {
+				network, err = address.Prefix(address.BitLen())
+			}
+			if err != nil {
+				return e.errorf("is %s: use an address like 10.0.0.1 or a network like 10.0.0.0/8", quoted(s))
+			}
+			*into = append(*into, network.Masked())
+			return nil
+		})
+	}
 }
 
 func issuer(e element) (*OIDC, error) {

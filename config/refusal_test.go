@@ -96,6 +96,8 @@ func TestEveryRefusalNamesLineValueAndRemedy(t *testing.T) {
 		{"webhooks' timeout over a minute", "webhooks: {timeout: 61s}", "1", []string{"1m1s", "1m0s"}},
 		{"unknown field of the door", "door:\n  rat: {burst: 1}", "2", []string{"rat", "did you mean rate?"}},
 		{"door's rate of nothing", "door: {rate: {per_second: 0}}", "1", []string{"door.rate.per_second", "above 0"}},
+		{"door's proxy that is no address", "door: {proxies: [balancer]}", "1", []string{"door.proxies", "balancer", "10.0.0.0/8"}},
+		{"door's failures of nothing", "door: {failures: {burst: 0}}", "1", []string{"door.failures.burst"}},
 		{"door's issuer without an audience", "door: {oidc: {issuer: 'https://login.example'}}", "1", []string{"door.oidc", "lacks issuer or audience"}},
 		{"door's issuer that is no URL", "door: {oidc: {issuer: login, audience: a}}", "1", []string{"login", "absolute URL"}},
 		{"vendor's door without a kind", "door: {openai: {provider: v}}", "1", []string{"door.openai", "lacks kind or provider"}},

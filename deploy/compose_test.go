@@ -222,13 +222,18 @@ func TestPortsListenOnThisMachineOnly(t *testing.T) {
 // reach them.
 func TestServersListenWhereTheirPortsArePublished(t *testing.T) {
 	t.Parallel()
-	for name, port := range map[string]uint32{"worker": 9090, "serve": 8080} {
+	for name, ports := range map[string]map[string]uint32{"worker": {"--listen": 9090}, "serve": {"--listen": 8080, "--metrics": 9091}} {
 		service := mustGet(t, name)
-		if len(service.Ports) != 1 || service.Ports[0].Target != port {
-			t.Errorf("%s publishes %+v", name, service.Ports)
+		if len(service.Ports) != len(ports) || len(service.Command) != 1+2*len(ports) || service.Command[0] != name {
+			t.Errorf("%s publishes %+v and runs %v", name, service.Ports, service.Command)
 		}
-		if !slices.Equal(service.Command, []string{name, "--listen", fmt.Sprintf(":%d", port)}) {
-			t.Errorf("%s runs %v", name, service.Command)
+		for flag, port := range ports {
+			if !slices.ContainsFunc(service.Ports, func(p types.ServicePortConfig) bool { return p.Target == port }) {
+				t.Errorf("%s does not publish %d", name, port)
+			}
+			if at := slices.Index(service.Command, flag); at < 0 || service.Command[at+1] != fmt.Sprintf(":%d", port) {
+				t.Errorf("%s runs %v, without %s :%d", name, service.Command, flag, port)
+			}
 		}
 	}
 }

@@ -100,7 +100,7 @@ func (s *money) rebuild(owner string) {
 }
 
 // mustPassTheAudit asks the command, as an operator does.
-func (s *money) mustPassTheAudit() {
+func (s *system) mustPassTheAudit() {
 	s.t.Helper()
 	cmd := exec.CommandContext(s.t.Context(), command, "audit", "-o", "json")
 	cmd.Env = append(os.Environ(), "DATABASE_URL="+s.url)

@@ -140,6 +140,7 @@ kinds:
 prices:
 %[2]sworker: {heartbeat_timeout: 3s, drain: 1s}
 webhooks: {allow_private: true, timeout: 2s}
+door: {rate: {per_second: 10000, burst: 10000}}
 `, at, pricesText())
 	c, err := config.Parse("onejob.yaml", []byte(text), os.LookupEnv)
 	if err != nil {

@@ -3,6 +3,9 @@ package postgres
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -168,16 +171,70 @@ type DeliveryFilter struct {
 	Limit      int
 }
 
+// DeliveryPage is some of the deliveries that a filter selects.
+type DeliveryPage struct {
+	Deliveries []Delivery
+	Next       int64 // the next page's DeliveryFilter.Before; 0: there is none
+}
+
 // Deliveries returns deliveries, the newest first.
 func (s *Store) Deliveries(ctx context.Context, f DeliveryFilter) ([]Delivery, error) {
-	rows, err := s.pool.Query(ctx, `SELECT `+deliveryColumns+` FROM webhook_deliveries
-		WHERE ($1 = '' OR owner_id = $1) AND ($2 = '' OR state = $2) AND ($3 = 0 OR id < $3) AND ($5::uuid IS NULL OR endpoint_id = $5)
-		ORDER BY id DESC LIMIT $4`, f.Owner, f.State, f.Before, f.Limit, nullable(f.EndpointID))
-	if err != nil {
-		return nil, translate("list the webhook deliveries", err)
+	deliveries := []Delivery{}
+	for {
+		page, err := s.DeliveriesPage(ctx, f)
+		deliveries, f.Before, f.Limit = append(deliveries, page.Deliveries...), page.Next, f.Limit-len(page.Deliveries)
+		if err != nil || page.Next == 0 || f.Limit <= 0 {
+			return deliveries, err
+		}
 	}
-	deliveries, err := pgx.CollectRows(rows, scanDelivery)
-	return deliveries, translate("list the webhook deliveries", err)
+}
+
+// DeliveriesPage returns one page of what [Store.Deliveries] would return. It walks along an index
+// and looks at 5000 deliveries at most, so a page may have fewer than there is room for, none even,
+// and a next page all the same.
+func (s *Store) DeliveriesPage(ctx context.Context, f DeliveryFilter) (page DeliveryPage, err error) {
+	along, wanted := f.walk()
+	where, args := along.where()
+	if len(wanted) > 0 {
+		err = s.pool.QueryRow(ctx, `SELECT id FROM webhook_deliveries`+where+fmt.Sprintf(" ORDER BY id DESC OFFSET %d LIMIT 1", mostLooked-1), args...).Scan(&page.Next)
+	}
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+		return page, translate("list the webhook deliveries", err)
+	}
+	if page.Next > 0 {
+		along.add("id >= $%d", page.Next)
+	}
+	where, args = slices.Concat(along, wanted).where()
+	rows, err := s.pool.Query(ctx, `SELECT `+deliveryColumns+` FROM webhook_deliveries`+where+fmt.Sprintf(" ORDER BY id DESC LIMIT %d", f.Limit+1), args...)
+	if err != nil {
+		return page, translate("list the webhook deliveries", err)
+	}
+	if page.Deliveries, err = pgx.CollectRows(rows, scanDelivery); err == nil && len(page.Deliveries) > f.Limit {
+		page.Deliveries = page.Deliveries[:f.Limit]
+		page.Next = page.Deliveries[f.Limit-1].ID
+	}
+	return page, translate("list the webhook deliveries", err)
+}
+
+// walk is along the index of the endpoint, else of the owner, else of the dead ones, else of all.
+func (f DeliveryFilter) walk() (along, wanted conditions) {
+	owner, state := &along, &wanted
+	if f.EndpointID != "" {
+		along.add("endpoint_id = $%d::uuid", f.EndpointID)
+		owner = &wanted
+	} else if f.Owner == "" && f.State == DeliveryDead {
+		state = &along
+	}
+	owner.equal("owner_id", f.Owner)
+	if f.State == DeliveryDead {
+		state.add("state = 'dead'") // the index's own words
+	} else {
+		state.equal("state", string(f.State))
+	}
+	if f.Before > 0 {
+		along.add("id < $%d", f.Before)
+	}
+	return along, wanted
 }
 
 const deliveryColumns = `id, owner_id, endpoint_id::text, message_key, url, state, tries - tries_before,

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/google/uuid"
@@ -68,10 +69,22 @@ func noSuchEndpoint(err error, id string) error {
 	return orNotFound(err, "webhook endpoint %q does not exist: see 'onejob webhook list'", onejob.Shorten(id, 100))
 }
 
-// Endpoints returns the owner's endpoints, or where it is empty all of them, the oldest first.
-func (s *Store) Endpoints(ctx context.Context, owner string) ([]Endpoint, error) {
-	rows, err := s.pool.Query(ctx, `
-		SELECT `+endpointColumns+` FROM webhook_endpoints WHERE $1 = '' OR owner_id = $1 ORDER BY webhook_endpoints.id`, owner)
+// EndpointFilter says which endpoints are listed. An empty field takes all.
+type EndpointFilter struct {
+	Owner string
+	After string // the page after the one that ended with this endpoint
+	Limit int    // endpoints at most
+}
+
+// Endpoints returns endpoints in the order of their ids.
+func (s *Store) Endpoints(ctx context.Context, f EndpointFilter) ([]Endpoint, error) {
+	var c conditions
+	c.equal("owner_id", f.Owner)
+	if f.After != "" {
+		c.add("id > $%d::uuid", f.After)
+	}
+	where, args := c.where()
+	rows, err := s.pool.Query(ctx, `SELECT `+endpointColumns+` FROM webhook_endpoints`+where+fmt.Sprintf(" ORDER BY webhook_endpoints.id LIMIT %d", f.Limit), args...)
 	if err != nil {
 		return nil, translate("list the webhook endpoints", err)
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/onejob/onejob"
 	"github.com/onejob/onejob/postgres"
@@ -185,5 +186,54 @@ func TestNextReceiverIsFoundByTheIndex(t *testing.T) {
 	r.countReads(t, r.store)
 	if read := r.count(t, `SELECT idx_tup_read FROM pg_stat_user_indexes WHERE indexrelname = 'webhook_deliveries_due'`); read < 51 || read > 1000 {
 		t.Errorf("%d entries of 50000 read for 51 receivers", read)
+	}
+}
+
+// TestPageOfDeliveriesLooksAtABoundedNumber: a rare one behind many costs several pages, none of
+// which walks through everything.
+func TestPageOfDeliveriesLooksAtABoundedNumber(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	endpoint, key := r.endpoint(t, "acme"), r.toldJob(t, "acme")
+	loader, err := pgxpool.New(t.Context(), withParameter(t, r.url, "application_name", "onejob"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, sql := range []string{
+		`INSERT INTO webhook_deliveries (message_key, owner_id, endpoint_id, url, state) SELECT '` + key + `', 'acme', id, url, 'dead' FROM webhook_endpoints`,
+		`INSERT INTO outbox (message_key, owner_id, topic, payload) SELECT 'job.succeeded:many-' || n, 'acme', 'job.succeeded', '{}' FROM generate_series(1, 12000) n`,
+		`INSERT INTO webhook_deliveries (message_key, owner_id, endpoint_id, url) SELECT 'job.succeeded:many-' || n, 'acme', e.id, e.url FROM webhook_endpoints e, generate_series(1, 12000) n`,
+		`ANALYZE webhook_deliveries`,
+	} {
+		if _, err := loader.Exec(t.Context(), sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	loader.Close()
+	r.countReads(t, r.store) // of the set-up, before they are forgotten
+	filters := map[string]postgres.DeliveryFilter{
+		"of an owner":    {Owner: "acme", State: postgres.DeliveryDead, Limit: 10},
+		"of an endpoint": {Owner: "acme", EndpointID: endpoint.ID, State: postgres.DeliveryDead, Limit: 10},
+	}
+	for name, f := range filters {
+		r.exec(t, `SELECT pg_stat_reset()`)
+		watched := r.through(t, withParameter(t, r.url, "enable_seqscan", "off"))
+		page, err := watched.store.DeliveriesPage(t.Context(), f)
+		if err != nil || len(page.Deliveries) != 0 || page.Next == 0 {
+			t.Fatalf("%s: the first page has %d deliveries and the next %d, %v", name, len(page.Deliveries), page.Next, err)
+		}
+		r.countReads(t, watched.store)
+		const walks = 2 * 5000
+		if n := r.count(t, `SELECT sum(idx_tup_read)::int FROM pg_stat_user_indexes WHERE relname = 'webhook_deliveries'`); n == 0 || n > walks+100 {
+			t.Errorf("%s: it read %d entries of indexes, want %d", name, n, walks)
+		}
+	}
+	filters["of everybody"] = postgres.DeliveryFilter{State: postgres.DeliveryDead, Limit: 10}
+	store := r.through(t, r.url).store
+	for name, f := range filters {
+		all, err := store.Deliveries(t.Context(), f)
+		if err != nil || len(all) != 1 || all[0].MessageKey != key {
+			t.Errorf("%s: all pages together have %d deliveries, %v", name, len(all), err)
+		}
 	}
 }

@@ -29,6 +29,17 @@ func (h Health) Serve(ctx context.Context, listener net.Listener) error {
 	return serve(ctx, listener, "metrics and health", &http.Server{Handler: h.handler(), ReadTimeout: 5 * time.Second, WriteTimeout: 10 * time.Second})
 }
 
+// Serve answers /metrics, and nothing else, on the listener until ctx ends.
+func (m *Metrics) Serve(ctx context.Context, listener net.Listener) error {
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", m.handler())
+	return serve(ctx, listener, "metrics", &http.Server{Handler: mux, ReadTimeout: 5 * time.Second, WriteTimeout: 10 * time.Second})
+}
+
+func (m *Metrics) handler() http.Handler {
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
+}
+
 // callbackTimeout is what a callback of the largest size gets.
 const callbackTimeout = time.Minute
 
@@ -58,7 +69,7 @@ func serve(ctx context.Context, listener net.Listener, what string, server *http
 
 func (h Health) handler() http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.HandlerFor(h.Metrics.registry, promhttp.HandlerOpts{}))
+	mux.Handle("GET /metrics", h.Metrics.handler())
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
 		if err := h.ready(r.Context()); err != nil {

@@ -63,6 +63,14 @@ func NewMetrics() *Metrics {
 	return m
 }
 
+// Register adds what else the process counts. It fails when that is there already.
+func (m *Metrics) Register(c prometheus.Collector) error {
+	if err := m.registry.Register(c); err != nil {
+		return fmt.Errorf("metrics: %w", err)
+	}
+	return nil
+}
+
 // Temporal returns a handler through which Temporal's SDK counts into the same registry.
 func (m *Metrics) Temporal() (client.MetricsHandler, error) {
 	exporter, err := otelprometheus.New(otelprometheus.WithRegisterer(m.registry), otelprometheus.WithoutScopeInfo())

@@ -218,7 +218,7 @@ func (d *development) startDoor(ctx context.Context) error {
 		return err
 	}
 	address := "http://" + listener.Addr().String()
-	d.group.Go(func() error { return runDoor(ctx, c, listener) })
+	d.group.Go(func() error { return runDoor(ctx, c, doorListeners{requests: listener}) })
 	d.ready = append(d.ready, "http door           "+address+"/docs")
 	return useStore(ctx, func(s *postgres.Store) error {
 		made, err := createToken(ctx, s, devOwner, onejob.RoleUser, whoever(), devTokenLife)

@@ -98,7 +98,30 @@ func setUp(t *testing.T, env *testscript.Env) error {
 	} {
 		env.Setenv(name, value)
 	}
+	if err := os.WriteFile(filepath.Join(env.WorkDir, "readme.sh"), readmeExample(t), 0o644); err != nil {
+		return err
+	}
 	return writeFileUnlessThere(filepath.Join(env.WorkDir, "onejob.yaml"), localConfig)
+}
+
+// readmeExample is the README's first example as a script: the block behind the words 'by curl alone'.
+func readmeExample(t *testing.T) (script []byte) {
+	text, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, found := strings.Cut(string(text), "by curl alone:\n\n")
+	for line := range strings.Lines(rest) {
+		command, indented := strings.CutPrefix(line, "    ")
+		if !indented {
+			break
+		}
+		script = append(script, command...)
+	}
+	if !found || len(script) == 0 {
+		t.Fatal("the README has no example by curl alone")
+	}
+	return script
 }
 
 // patient is the URL with more time to connect: a machine that builds and runs everything

@@ -77,13 +77,21 @@ func policyOf(c *config.Config) webhooks.Policy {
 }
 
 func newWebhookList() *cobra.Command {
-	var owner string
-	cmd := &cobra.Command{Use: "list", Short: "Print endpoints", Args: cobra.NoArgs}
-	cmd.Flags().StringVar(&owner, "owner", "", "only this owner's")
+	f := postgres.EndpointFilter{Limit: 100}
+	cmd := &cobra.Command{Use: "list", Short: "Print endpoints, in the order of their ids", Args: cobra.NoArgs}
+	cmd.Flags().StringVar(&f.Owner, "owner", "", "only this owner's")
+	cmd.Flags().IntVar(&f.Limit, "limit", f.Limit, "how many at most")
+	cmd.Flags().StringVar(&f.After, "after", "", "the page after the one that ended with this endpoint")
 	output := outputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if f.Limit < 1 {
+			return usagef("--limit %d is out of range: use 1 or more", f.Limit)
+		}
+		if f.After != "" && uuid.Validate(f.After) != nil {
+			return usagef("--after %q is no endpoint's id: use one as 'onejob webhook list' prints them", f.After)
+		}
 		return useStore(cmd.Context(), func(s *postgres.Store) error {
-			endpoints, err := s.Endpoints(cmd.Context(), owner)
+			endpoints, err := s.Endpoints(cmd.Context(), f)
 			if err != nil {
 				return err
 			}
