@@ -19,8 +19,8 @@ test: ## run every test against real Temporal and real Postgres
 fuzz: ## run each fuzz test for FUZZTIME (10s), all within FUZZTOTAL (600s)
 	FUZZTIME=$(FUZZTIME) FUZZTOTAL=$(FUZZTOTAL) $(GO) run ./dev/withservers --headless -- .ci/fuzz
 
-mutants: ## put known mistakes back, one by one: their tests must turn red; RUN=name picks
-	$(GO) run ./dev/withservers --headless -- $(GO) run ./mutants -run '$(RUN)'
+mutants: ## put known mistakes back, one by one: their tests must turn red; RUN=name or SHARE=1/3 picks
+	$(GO) run ./dev/withservers --headless -- $(GO) run ./mutants -run '$(RUN)' -share $(or $(SHARE),1/1)
 
 lint: $(LINTERS)/staticcheck $(LINTERS)/workflowcheck ## check formatting, vet, staticcheck, determinism of workflows
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "gofmt these:"; echo "$$unformatted"; exit 1; fi

@@ -1,7 +1,7 @@
 // Mutants proves that tests guard what they say they guard: it puts known mistakes back
 // into a copy of the tree, one at a time, and demands that the tests named for each turn red.
 //
-//	go run ./dev/withservers --headless -- go run ./mutants [-run REGEXP] [-list] [-copies N]
+//	go run ./dev/withservers --headless -- go run ./mutants [-run REGEXP] [-share K/N] [-list] [-copies N]
 //
 // A mistake is a patch in mutants/patches, named for it, under a header of its own:
 //
@@ -39,6 +39,7 @@ const (
 // options are what the user may choose.
 type options struct {
 	run    *regexp.Regexp // of the names
+	share  share
 	list   bool
 	copies int // of the tree, each with one mistake at a time
 }
@@ -67,6 +68,7 @@ func exitCode(err error) int {
 func parse(args []string) (o options, err error) {
 	flags := flag.NewFlagSet("mutants", flag.ContinueOnError)
 	pattern := flags.String("run", "", "only the mistakes whose names match the regexp")
+	flags.TextVar(&o.share, "share", share{1, 1}, "only every Nth of these, from the Kth on: K/N")
 	flags.BoolVar(&o.list, "list", false, "print the mistakes and their guards, and run nothing")
 	flags.IntVar(&o.copies, "copies", 2, "copies of the tree, used at the same time: 1 or 2")
 	if err := flags.Parse(args); err != nil {
@@ -86,6 +88,9 @@ func run(ctx context.Context, o options, root string, w io.Writer) error {
 	mutants, err := readMutants(filepath.Join(root, "mutants", "patches"), o.run)
 	if err != nil {
 		return err
+	}
+	if mutants = o.share.of(mutants); len(mutants) == 0 {
+		return fmt.Errorf("share %d/%d of them has none", o.share.k, o.share.n)
 	}
 	if o.list {
 		for _, m := range mutants {
