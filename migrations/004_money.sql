@@ -198,7 +198,7 @@ CREATE CONSTRAINT TRIGGER ledger_inserted AFTER INSERT ON ledger DEFERRABLE INIT
 -- Whatever answer carries usage books a cost, in the transaction that records it.
 CREATE FUNCTION onejob_attempt_costs() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-    IF NOT EXISTS (SELECT FROM ledger WHERE attempt_id = NEW.id AND kind = 'cost') THEN
+    IF NOT EXISTS (SELECT FROM ledger WHERE attempt_id = NEW.id AND kind = 'cost' AND corrects IS NULL) THEN
         PERFORM onejob_refuse(format('attempt %s of job %s: its usage was recorded without its cost', NEW.number, NEW.job_id));
     END IF;
     RETURN NULL;

@@ -15,7 +15,7 @@ func TestHotStatementsFindTheirRowsByIndex(t *testing.T) {
 	watched := r.through(t, withParameter(t, r.url, "enable_seqscan", "off"))
 	watched.story(t)
 	r.countReads(t, watched.store)
-	for _, table := range []string{"jobs", "attempts", "decisions", "discarded_results"} {
+	for _, table := range []string{"jobs", "attempts", "decisions", "discarded_results", "ledger", "outbox", "reservations", "budgets", "prices"} {
 		read := r.count(t, `SELECT seq_scan FROM pg_stat_user_tables WHERE relname = $1`, table)
 		found := r.count(t, `SELECT idx_scan FROM pg_stat_user_tables WHERE relname = $1`, table)
 		if read > 0 || found == 0 && table != "discarded_results" {
