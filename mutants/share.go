@@ -1,10 +1,9 @@
 package main
 
-import (
-	"fmt"
-)
+import "fmt"
 
-// share is every nth mistake from the kth on. The n shares are all mistakes, each once.
+// share is every nth mistake from the kth on. The n shares are all mistakes, each once; the zero
+// share is all of them, too.
 type share struct{ k, n int }
 
 // UnmarshalText reads K/N.
@@ -22,6 +21,9 @@ func (s *share) UnmarshalText(text []byte) error {
 func (s share) MarshalText() ([]byte, error) { return fmt.Appendf(nil, "%d/%d", s.k, s.n), nil }
 
 func (s share) of(all []mutant) (chosen []mutant) {
+	if s.n == 0 {
+		return all
+	}
 	for i := s.k - 1; i < len(all); i += s.n {
 		chosen = append(chosen, all[i])
 	}

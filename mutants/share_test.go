@@ -7,6 +7,7 @@ import (
 
 func TestSharesAreAllMistakesOnce(t *testing.T) {
 	t.Parallel()
+	want := []string{"a", "b", "c", "d", "e"}
 	all := []mutant{{name: "a"}, {name: "b"}, {name: "c"}, {name: "d"}, {name: "e"}}
 	for _, n := range []int{1, 2, 3, 5, 7} {
 		var got []string
@@ -16,9 +17,12 @@ func TestSharesAreAllMistakesOnce(t *testing.T) {
 			}
 		}
 		slices.Sort(got)
-		if !slices.Equal(got, []string{"a", "b", "c", "d", "e"}) {
+		if !slices.Equal(got, want) {
 			t.Errorf("in %d shares: %v", n, got)
 		}
+	}
+	if got := (share{}).of(all); len(got) != len(want) {
+		t.Errorf("the zero share: %v", got)
 	}
 }
 
